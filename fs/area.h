@@ -112,6 +112,9 @@ struct area_handle {
 	uint32_t poll_set;
 	uint32_t pad;
 
+	/* Stream, wait: the offset behind the last READ, which is what poll asks about. */
+	uint64_t read_off;
+
 	/* Where a rendered stream stands (fs/follow.c), before and after the last READ. */
 	uint64_t cursor[2][4];
 };

@@ -1,0 +1,273 @@
+#include "fs/follow.h"
+
+#include <errno.h>
+#include <linux/fuse.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/owner.h"
+#include "fs/area.h"
+#include "fs/caller.h"
+#include "fs/context.h"
+#include "fs/logs.h"
+#include "fs/wire.h"
+
+/* Objects with waiters, by hash; a power of two. */
+#define BUCKETS 1024
+
+/*
+ * One blocked READ (req set) or one poll (req NULL). It holds no buffer: the bytes are fetched when
+ * there are some.
+ */
+struct waiter {
+	struct waiter *next, **link;
+	struct hub *hub;
+	struct node node;
+	uint64_t fh;
+	fuse_req_t req;
+	size_t len;
+	uint64_t off;
+	bool watching; /* counts as an interest in the session's log */
+};
+
+struct follow {
+	struct waiter *buckets[BUCKETS];
+};
+
+static struct waiter **bucket_of(struct follow *f, enum node_kind kind, uint32_t serial)
+{
+	return &f->buckets[((uint32_t)kind * 31 + serial * 2654435761U) % BUCKETS];
+}
+
+int follow_new(struct hub *hub, struct follow **ret, struct error *err)
+{
+	struct follow *f = calloc(1, sizeof(*f));
+
+	(void)hub;
+	if (!f)
+		return error_oom(err);
+	*ret = f;
+	return 0;
+}
+
+struct follow *follow_free(struct follow *f)
+{
+	if (!f)
+		return NULL;
+	for (size_t i = 0; i < BUCKETS; i++)
+		while (f->buckets[i]) {
+			struct waiter *w = f->buckets[i];
+
+			f->buckets[i] = w->next;
+			free(w);
+		}
+	free(f);
+	return NULL;
+}
+
+static void waiter_drop(struct waiter *w)
+{
+	if (w->watching)
+		logs_unwatch(w->hub, w->node.serial);
+	*w->link = w->next;
+	if (w->next)
+		w->next->link = w->link;
+	free(w);
+}
+
+static struct waiter *waiter_add(struct hub *hub, struct node node, uint64_t fh, fuse_req_t req)
+{
+	struct waiter **bucket = bucket_of(hub->follow, node.kind, node.serial);
+	struct waiter *w = calloc(1, sizeof(*w));
+
+	if (!w)
+		return NULL;
+	*w = (struct waiter){.hub = hub, .node = node, .fh = fh, .req = req, .next = *bucket, .link = bucket};
+	if (*bucket)
+		(*bucket)->link = &w->next;
+	*bucket = w;
+	/* Only output grows between two changes of the object itself. */
+	if (node.kind == NODE_LIVE_SESSION && node_file(node)->type == FILE_STREAM)
+		w->watching = logs_watch(hub, node.serial);
+	return w;
+}
+
+/* Answers a READ if it can be answered now. Returns false when it has to wait. */
+static bool try_read(struct hub *hub, fuse_req_t req, struct node node, struct area_handle *h,
+		     size_t len, uint64_t off)
+{
+	const struct view v = {.hub = hub, .node = node, .uid = h->uid};
+	AUTO_FREE char *data = malloc(len ? len : 1);
+	struct stream_result result = {0};
+
+	if (!data) {
+		(void)fuse_reply_err(req, ENOMEM);
+		return true;
+	}
+	int r = node_file(node)->stream(&v, h, data, len, off, &result);
+	if (r == -EAGAIN && !hub->stopping)
+		return false;
+	if (r < 0 && r != -EAGAIN) {
+		(void)fuse_reply_err(req, -r);
+		return true;
+	}
+	h->read_off = off + result.len;
+	(void)fuse_reply_buf(req, data, result.len);
+	return true;
+}
+
+static bool is_ready(struct hub *hub, struct node node, struct area_handle *h)
+{
+	const struct view v = {.hub = hub, .node = node, .uid = h->uid};
+	struct stream_result result = {0};
+	char byte;
+
+	/* Asking must not move a rendered stream's cursor: the handle is only borrowed. */
+	struct area_handle look = *h;
+	return hub->stopping ||
+	       node_file(node)->stream(&v, &look, &byte, 1, h->read_off, &result) != -EAGAIN;
+}
+
+static void on_interrupt(fuse_req_t req, void *user)
+{
+	waiter_drop(user);
+	(void)fuse_reply_err(req, EINTR);
+}
+
+void follow_read(struct hub *hub, fuse_req_t req, struct node node, struct area_handle *h,
+		 size_t len, uint64_t off)
+{
+	if (try_read(hub, req, node, h, len, off))
+		return;
+	if (h->flags & O_NONBLOCK) {
+		(void)fuse_reply_err(req, EAGAIN);
+		return;
+	}
+	/* The INTERRUPT may have reached the hub that died, and comes only once. */
+	if (wire_replaying(hub->wire) && caller_interrupted(fuse_req_ctx(req)->pid)) {
+		(void)fuse_reply_err(req, EINTR);
+		return;
+	}
+	struct waiter *w = waiter_add(hub, node, h->fh, req);
+	if (!w) {
+		(void)fuse_reply_err(req, ENOMEM);
+		return;
+	}
+	w->len = len;
+	w->off = off;
+	/* What was written before the log was watched raises no event. */
+	if (w->watching && try_read(hub, req, node, h, len, off)) {
+		waiter_drop(w);
+		return;
+	}
+	fuse_req_interrupt_func(req, on_interrupt, w);
+}
+
+void follow_poll(struct hub *hub, fuse_req_t req, struct node node, struct area_handle *h)
+{
+	uint32_t len;
+	const char *raw = wire_request(hub->wire, &len);
+	struct fuse_poll_in in;
+
+	if (len < sizeof(struct fuse_in_header) + sizeof(in)) {
+		(void)fuse_reply_err(req, EIO);
+		return;
+	}
+	memcpy(&in, raw + sizeof(struct fuse_in_header), sizeof(in));
+	if (is_ready(hub, node, h)) {
+		(void)fuse_reply_poll(req, POLLIN | POLLRDNORM);
+		return;
+	}
+	if (in.flags & FUSE_POLL_SCHEDULE_NOTIFY) {
+		h->poll_kh = in.kh;
+		if (!h->poll_set) {
+			struct waiter *w = waiter_add(hub, node, h->fh, NULL);
+
+			if (!w) {
+				(void)fuse_reply_err(req, ENOMEM);
+				return;
+			}
+			h->poll_set = 1;
+			if (w->watching && is_ready(hub, node, h)) {
+				waiter_drop(w);
+				h->poll_set = 0;
+				(void)fuse_reply_poll(req, POLLIN | POLLRDNORM);
+				return;
+			}
+		}
+	}
+	(void)fuse_reply_poll(req, 0);
+}
+
+void follow_release(struct hub *hub, struct area_handle *h)
+{
+	struct node node;
+
+	if (!h->poll_set || !node_parse(h->node, &node))
+		return;
+	for (struct waiter *w = *bucket_of(hub->follow, node.kind, node.serial), *next; w; w = next) {
+		next = w->next;
+		if (!w->req && w->fh == h->fh)
+			waiter_drop(w);
+	}
+}
+
+/* Tries one waiter. Returns true when it is done with. */
+static bool try_waiter(struct hub *hub, struct waiter *w)
+{
+	struct area_handle *h = area_handle_get(hub->area, w->fh);
+
+	if (!h)
+		return !w->req; /* a poll of a closed descriptor; a READ keeps its descriptor open */
+	if (w->req) {
+		fuse_req_t req = w->req;
+
+		/* The reply frees the request, so nobody may be told of an interrupt meanwhile. */
+		fuse_req_interrupt_func(req, NULL, NULL);
+		if (try_read(hub, req, w->node, h, w->len, w->off))
+			return true;
+		fuse_req_interrupt_func(req, on_interrupt, w);
+		return false;
+	}
+	if (!is_ready(hub, w->node, h))
+		return false;
+	h->poll_set = 0;
+	wire_notify_poll(hub->wire, h->poll_kh);
+	return true;
+}
+
+void follow_wake(struct hub *hub, enum node_kind live_kind, uint32_t serial)
+{
+	for (struct waiter *w = *bucket_of(hub->follow, live_kind, serial), *next; w; w = next) {
+		next = w->next;
+		if (w->node.kind == live_kind && w->node.serial == serial && try_waiter(hub, w))
+			waiter_drop(w);
+	}
+}
+
+static void wake_saved(struct area_handle *h, void *user)
+{
+	struct hub *hub = user;
+
+	if (!h->poll_set)
+		return;
+	h->poll_set = 0;
+	wire_notify_poll(hub->wire, h->poll_kh);
+}
+
+void follow_wake_saved(struct hub *hub)
+{
+	area_handle_each(hub->area, wake_saved, hub);
+}
+
+void follow_stop(struct hub *hub)
+{
+	hub->stopping = true;
+	for (size_t i = 0; i < BUCKETS; i++)
+		for (struct waiter *w = hub->follow->buckets[i], *next; w; w = next) {
+			next = w->next;
+			if (try_waiter(hub, w))
+				waiter_drop(w);
+		}
+}

@@ -1,0 +1,241 @@
+/*
+ * /.live: the files that block. They appear in their objects' directories as links into here, so
+ * that `ls` shows them and `cat` follows them, while `grep -r`, `find` and `tar`, which do not follow
+ * links, pass by: these directories resolve names but list nothing.
+ */
+#include "fs/live.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "core/dispatch.h"
+#include "core/registry.h"
+#include "drivers/shim/log_reader.h"
+#include "fs/area.h"
+#include "fs/context.h"
+#include "fs/logs.h"
+#include "fs/tables.h"
+
+/* --- sessions ------------------------------------------------------------------------------- */
+
+static int stream_follow(const struct view *v, struct area_handle *h, void *data, size_t len,
+			 uint64_t off, struct stream_result *ret)
+{
+	const struct session_row *row = dispatch_get(v->hub->dispatch, v->node.serial);
+	int error = 0;
+
+	(void)h;
+	if (!row)
+		return -ESTALE;
+	/* Ask for the state first: what was written before the end is then in the log for certain. */
+	bool ended = session_is_terminal(row->state);
+	struct log_reader *reader = logs_get(v->hub, v->node.serial, &error);
+	if (!reader)
+		return error;
+	ssize_t n = log_reader_pread(reader, LOG_VIEW_ALL, data, len, off);
+	if (n < 0)
+		return (int)n;
+	if (n == 0 && !ended)
+		return -EAGAIN;
+	*ret = (struct stream_result){.len = (size_t)n, .at_end = n == 0};
+	return 0;
+}
+
+static int size_follow(const struct view *v, uint64_t *ret)
+{
+	int error = 0;
+	struct log_reader *reader = logs_get(v->hub, v->node.serial, &error);
+
+	if (!reader)
+		return error;
+	*ret = log_reader_size(reader, LOG_VIEW_ALL);
+	return 0;
+}
+
+/*
+ * The handle keeps two cursors: the one that the last answered READ began with, and the one behind
+ * it. A READ that is replayed after its answer was lost begins with the first, the next one with the
+ * second; anything else is a seek.
+ */
+static int stream_lines(const struct view *v, struct area_handle *h, void *data, size_t len,
+			uint64_t off, struct stream_result *ret)
+{
+	const struct session_row *row = dispatch_get(v->hub->dispatch, v->node.serial);
+	char handle_id[SESSION_HANDLE_ID_MAX];
+	int error = 0;
+
+	if (!row)
+		return -ESTALE;
+	bool ended = session_is_terminal(row->state);
+	struct log_reader *reader = logs_get(v->hub, v->node.serial, &error);
+	if (!reader)
+		return error;
+	struct log_cursor cursor = {0};
+	for (int i = 1; i >= 0; i--)
+		if (h->cursor[i][0] == off) {
+			cursor = (struct log_cursor){.text_off = h->cursor[i][0],
+						     .record = h->cursor[i][1],
+						     .skip = h->cursor[i][2]};
+			break;
+		}
+	struct log_cursor before = cursor;
+	session_handle_id(row, handle_id);
+	ssize_t n = log_reader_lines(reader, handle_id, ended, &cursor, off, data, len);
+	if (n < 0)
+		return (int)n;
+	if (n == 0 && !ended)
+		return -EAGAIN;
+	if (before.text_off == off) {
+		h->cursor[0][0] = before.text_off;
+		h->cursor[0][1] = before.record;
+		h->cursor[0][2] = before.skip;
+	}
+	h->cursor[1][0] = cursor.text_off;
+	h->cursor[1][1] = cursor.record;
+	h->cursor[1][2] = cursor.skip;
+	*ret = (struct stream_result){.len = (size_t)n, .at_end = n == 0};
+	return 0;
+}
+
+static int put_text(const char *text, void *data, size_t len, uint64_t off,
+		    struct stream_result *ret)
+{
+	size_t have = strlen(text);
+	size_t n = off < have ? have - (size_t)off : 0;
+
+	if (n > len)
+		n = len;
+	memcpy(data, text + (n ? off : 0), n);
+	*ret = (struct stream_result){.len = n, .at_end = n == 0};
+	return 0;
+}
+
+static int stream_wait(const struct view *v, struct area_handle *h, void *data, size_t len,
+		       uint64_t off, struct stream_result *ret)
+{
+	const struct session_row *row = dispatch_get(v->hub->dispatch, v->node.serial);
+	char text[16];
+
+	(void)h;
+	if (!row)
+		return -ESTALE;
+	if (!session_is_terminal(row->state))
+		return -EAGAIN;
+	(void)snprintf(text, sizeof(text), "%d\n", session_wait_code(row));
+	return put_text(text, data, len, off, ret);
+}
+
+/* --- executors ------------------------------------------------------------------------------ */
+
+static int stream_drained(const struct view *v, struct area_handle *h, void *data, size_t len,
+			  uint64_t off, struct stream_result *ret)
+{
+	const struct executor *e = registry_get(v->hub->registry, v->node.serial);
+
+	(void)h;
+	if (!e)
+		return -ESTALE;
+	if (e->inflight > 0)
+		return -EAGAIN;
+	return put_text("0\n", data, len, off, ret);
+}
+
+/*
+ * What a wait file will print is not there yet, but its size cannot be 0: busybox cat, and whatever
+ * else copies with sendfile(2), would not read at all. The longest answer is "255\n".
+ */
+static int size_wait(const struct view *v, uint64_t *ret)
+{
+	(void)v;
+	*ret = 4;
+	return 0;
+}
+
+/* --- tables --------------------------------------------------------------------------------- */
+
+static const struct node_file live_files[] = {
+	{.name = "executors", .type = FILE_DIR, .child = NODE_LIVE_EXECUTORS, .fixed = true,
+	 .doc = "The executors' blocking files."},
+	{.name = "sessions", .type = FILE_DIR, .child = NODE_LIVE_SESSIONS, .fixed = true,
+	 .doc = "The sessions' blocking files."},
+};
+
+const struct node_dir live_dir = {
+	.kind = NODE_LIVE,
+	.path = "/.live",
+	.doc = "Where the links to blocking files lead. Resolves names, lists nothing.",
+	.mode = 0755,
+	.hidden_rows = true,
+	.files = live_files,
+	.n_files = ARRAY_SIZE(live_files),
+};
+
+static int live_executors_lookup(struct hub *hub, uint32_t serial, const char *name, struct node *ret)
+{
+	(void)serial;
+	return executor_lookup(hub, name, NODE_LIVE_EXECUTOR, ret);
+}
+
+const struct node_dir live_executors_dir = {
+	.kind = NODE_LIVE_EXECUTORS,
+	.path = "/.live/executors",
+	.doc = "Resolves executor ids, lists nothing.",
+	.mode = 0755,
+	.hidden_rows = true,
+	.lookup = live_executors_lookup,
+};
+
+static const struct node_file live_executor_files[] = {
+	{.name = "drained", .type = FILE_WAIT, .mode = 0444, .owner = OWNER_ROOT, .stream = stream_drained,
+	 .size = size_wait, .doc = "Blocks until nothing is in flight on the executor, then prints 0."},
+};
+
+const struct node_dir live_executor_dir = {
+	.kind = NODE_LIVE_EXECUTOR,
+	.path = "/.live/executors/<id>",
+	.doc = "The blocking files of one executor.",
+	.mode = 0755,
+	.hidden_rows = true,
+	.files = live_executor_files,
+	.n_files = ARRAY_SIZE(live_executor_files),
+	.object = executor_object,
+	.name = executor_name,
+};
+
+static int live_sessions_lookup(struct hub *hub, uint32_t serial, const char *name, struct node *ret)
+{
+	(void)serial;
+	return session_lookup(hub, name, NODE_LIVE_SESSION, ret);
+}
+
+const struct node_dir live_sessions_dir = {
+	.kind = NODE_LIVE_SESSIONS,
+	.path = "/.live/sessions",
+	.doc = "Resolves session ids, lists nothing.",
+	.mode = 0755,
+	.hidden_rows = true,
+	.lookup = live_sessions_lookup,
+};
+
+static const struct node_file live_session_files[] = {
+	{.name = "lines", .type = FILE_STREAM, .mode = 0440, .owner = OWNER_SESSION,
+	 .stream = stream_lines, .size = size_follow, .doc = "See /sessions/<id>/lines."},
+	{.name = "follow", .type = FILE_STREAM, .mode = 0440, .owner = OWNER_SESSION,
+	 .stream = stream_follow, .size = size_follow, .doc = "See /sessions/<id>/follow."},
+	{.name = "wait", .type = FILE_WAIT, .mode = 0440, .owner = OWNER_SESSION, .stream = stream_wait,
+	 .size = size_wait, .doc = "See /sessions/<id>/wait."},
+};
+
+const struct node_dir live_session_dir = {
+	.kind = NODE_LIVE_SESSION,
+	.path = "/.live/sessions/<id>",
+	.doc = "The blocking files of one session.",
+	.mode = 0755,
+	.owner = OWNER_SESSION,
+	.hidden_rows = true,
+	.files = live_session_files,
+	.n_files = ARRAY_SIZE(live_session_files),
+	.object = session_object,
+	.name = session_name,
+};
