@@ -49,6 +49,7 @@ void session_clear(struct session *s)
 	free(s->error);
 	free(s->requirements);
 	free(s->spec);
+	free(s->groups);
 	*s = (struct session){0};
 }
 
@@ -65,7 +66,7 @@ void session_list_clear(struct session_list *list)
 	"serial, name, executor, executor_serial, uid, gid, state, cause, exit_code, signal, "     \
 	"pid, boot_id, handle_id, claim_token, attempt, created_at, started_at, finished_at, "     \
 	"deadline, log_bytes, log_dropped_bytes, log_quota_bytes, origin_mount, origin_unique, "   \
-	"project_path, task_id, error, requirements, spec"
+	"project_path, task_id, error, requirements, spec, groups"
 
 #define SESSION_LIVE "state IN ('pending', 'running')"
 
@@ -100,6 +101,7 @@ static void bind_session(struct store_query *q, const struct session *s)
 	store_query_text(q, s->error);
 	store_query_text(q, s->requirements);
 	store_query_text(q, s->spec);
+	store_query_text(q, s->groups);
 }
 
 /* The index of a word; the schema lets no other one in. */
@@ -147,6 +149,7 @@ static int read_session(struct store_query *q, struct session *ret, struct error
 		{1, &s.name},          {2, &s.executor},     {11, &s.boot_id},
 		{12, &s.handle_id},    {13, &s.claim_token}, {24, &s.project_path},
 		{26, &s.error},        {27, &s.requirements}, {28, &s.spec},
+		{29, &s.groups},
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(texts); i++) {
@@ -194,7 +197,7 @@ int session_insert(struct store_tx *tx, const struct session *s, struct error *e
 	int r = store_query_begin(&q, tx,
 				  "INSERT INTO session (" SESSION_COLUMNS ") VALUES ("
 				  "?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, "
-				  "?, ?, ?, ?, ?, ?, ?, ?)",
+				  "?, ?, ?, ?, ?, ?, ?, ?, ?)",
 				  err);
 
 	if (r < 0)
@@ -284,7 +287,9 @@ int session_set_finished(struct store_tx *tx, int64_t serial, const char *claim_
 	int r = store_query_begin(&q, tx,
 				  "UPDATE session SET state = ?, cause = ?, exit_code = ?, "
 				  "signal = ?, finished_at = ?, error = ?, log_bytes = ?, "
-				  "log_dropped_bytes = ?" WHERE_CLAIMED SESSION_LIVE,
+				  "log_dropped_bytes = ?, "
+				  "origin_unique = CASE WHEN ? THEN 0 ELSE origin_unique END" WHERE_CLAIMED
+				  SESSION_LIVE,
 				  err);
 	if (r < 0)
 		return r;
@@ -296,6 +301,7 @@ int session_set_finished(struct store_tx *tx, int64_t serial, const char *claim_
 	store_query_text(&q, finished->error);
 	store_query_int(&q, finished->log_bytes);
 	store_query_int(&q, finished->log_dropped_bytes);
+	store_query_int(&q, finished->answered);
 	return run_claimed(&q, serial, claim_token, err);
 }
 
@@ -523,4 +529,48 @@ int session_count(struct store_tx *tx, int64_t *ret, struct error *err)
 				  "SELECT count(*) FROM session INDEXED BY session_list", err);
 
 	return r < 0 ? r : store_query_scalar(&q, ret, err);
+}
+
+int session_doom(struct store_tx *tx, int64_t serial, struct error *err)
+{
+	AUTO_QUERY struct store_query q = {0};
+	int r = store_query_begin(&q, tx, "INSERT OR IGNORE INTO session_doomed VALUES (?)", err);
+
+	if (r < 0)
+		return r;
+	store_query_int(&q, serial);
+	r = store_query_run(&q, err);
+	return r < 0 ? r : 0;
+}
+
+int session_redeem(struct store_tx *tx, int64_t serial, struct error *err)
+{
+	AUTO_QUERY struct store_query q = {0};
+	int r = store_query_begin(&q, tx, "DELETE FROM session_doomed WHERE serial = ?", err);
+
+	if (r < 0)
+		return r;
+	store_query_int(&q, serial);
+	r = store_query_run(&q, err);
+	return r < 0 ? r : 0;
+}
+
+int session_list_doomed(struct store_tx *tx, int64_t after, int limit,
+			void (*fn)(void *user, int64_t serial), void *user, struct error *err)
+{
+	AUTO_QUERY struct store_query q = {0};
+	int n = 0;
+	int r = store_query_begin(&q, tx,
+				  "SELECT serial FROM session_doomed WHERE serial > ? ORDER BY serial LIMIT ?",
+				  err);
+
+	if (r < 0)
+		return r;
+	store_query_int(&q, after);
+	store_query_int(&q, limit);
+	while ((r = store_query_next(&q, err)) > 0) {
+		fn(user, store_query_column_int(&q, 0));
+		n++;
+	}
+	return r < 0 ? r : n;
 }

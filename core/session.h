@@ -80,6 +80,7 @@ struct session {
 	char *error;
 	char *requirements; /* canonical JSON, for placing it again; "" when it was not placed */
 	char *spec;         /* canonical JSON */
+	char *groups;       /* the caller's supplementary groups, "4,27": what it is launched with */
 };
 
 /* Frees the texts and zeroes the struct. */
@@ -132,6 +133,7 @@ struct session_finished {
 	const char *error;
 	int64_t log_bytes;
 	int64_t log_dropped_bytes;
+	bool answered; /* the request that asked for it was answered: it can not come again */
 };
 /* pending or running → finished. */
 int session_set_finished(struct store_tx *tx, int64_t serial, const char *claim_token,
@@ -157,6 +159,15 @@ int session_set_error(struct store_tx *tx, int64_t serial, const char *error, st
 
 /* Forgets the session in whatever state it is. -ENOENT. */
 int session_delete(struct store_tx *tx, int64_t serial, struct error *err);
+
+/*
+ * A session that was forgotten leaves a folder behind, which is removed outside of transactions:
+ * doom with the row's end, redeem when the folder is gone, list after a start.
+ */
+int session_doom(struct store_tx *tx, int64_t serial, struct error *err);
+int session_redeem(struct store_tx *tx, int64_t serial, struct error *err);
+int session_list_doomed(struct store_tx *tx, int64_t after, int limit,
+			void (*fn)(void *user, int64_t serial), void *user, struct error *err);
 
 /* Getters: 0, or -ENOENT. Clear *ret afterwards. */
 int session_get(struct store_tx *tx, int64_t serial, struct session *ret, struct error *err);

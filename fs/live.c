@@ -22,14 +22,14 @@
 static int stream_follow(const struct view *v, struct area_handle *h, void *data, size_t len,
 			 uint64_t off, struct stream_result *ret)
 {
-	const struct session_row *row = dispatch_get(v->hub->dispatch, v->node.serial);
+	const struct session *row = dispatch_get(v->hub->dispatch, v->node.serial);
 	int error = 0;
 
 	(void)h;
 	if (!row)
 		return -ESTALE;
 	/* Ask for the state first: what was written before the end is then in the log for certain. */
-	bool ended = session_is_terminal(row->state);
+	bool ended = session_state_finished(row->state);
 	struct log_reader *reader = logs_get(v->hub, v->node.serial, &error);
 	if (!reader)
 		return error;
@@ -61,13 +61,13 @@ static int size_follow(const struct view *v, uint64_t *ret)
 static int stream_lines(const struct view *v, struct area_handle *h, void *data, size_t len,
 			uint64_t off, struct stream_result *ret)
 {
-	const struct session_row *row = dispatch_get(v->hub->dispatch, v->node.serial);
+	const struct session *row = dispatch_get(v->hub->dispatch, v->node.serial);
 	char handle_id[SESSION_HANDLE_ID_MAX];
 	int error = 0;
 
 	if (!row)
 		return -ESTALE;
-	bool ended = session_is_terminal(row->state);
+	bool ended = session_state_finished(row->state);
 	struct log_reader *reader = logs_get(v->hub, v->node.serial, &error);
 	if (!reader)
 		return error;
@@ -114,13 +114,13 @@ static int put_text(const char *text, void *data, size_t len, uint64_t off,
 static int stream_wait(const struct view *v, struct area_handle *h, void *data, size_t len,
 		       uint64_t off, struct stream_result *ret)
 {
-	const struct session_row *row = dispatch_get(v->hub->dispatch, v->node.serial);
+	const struct session *row = dispatch_get(v->hub->dispatch, v->node.serial);
 	char text[16];
 
 	(void)h;
 	if (!row)
 		return -ESTALE;
-	if (!session_is_terminal(row->state))
+	if (!session_state_finished(row->state))
 		return -EAGAIN;
 	(void)snprintf(text, sizeof(text), "%d\n", session_wait_code(row));
 	return put_text(text, data, len, off, ret);

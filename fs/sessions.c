@@ -15,7 +15,7 @@
 #include "fs/logs.h"
 #include "fs/tables.h"
 
-static const struct session_row *row_of(const struct view *v)
+static const struct session *row_of(const struct view *v)
 {
 	return dispatch_get(v->hub->dispatch, v->node.serial);
 }
@@ -29,7 +29,7 @@ static int puts_line(struct buf *out, const char *text)
 
 static int render_spec(const struct view *v, struct buf *out)
 {
-	const struct session_row *row = row_of(v);
+	const struct session *row = row_of(v);
 
 	return row ? puts_line(out, row->spec) : -ESTALE;
 }
@@ -44,39 +44,39 @@ static int render_json(json_t *value, struct buf *out)
 
 static int render_status(const struct view *v, struct buf *out)
 {
-	const struct session_row *row = row_of(v);
+	const struct session *row = row_of(v);
 
 	return row ? render_json(session_status_json(row), out) : -ESTALE;
 }
 
 static int render_handle(const struct view *v, struct buf *out)
 {
-	const struct session_row *row = row_of(v);
+	const struct session *row = row_of(v);
 
 	return row ? render_json(session_handle_json(row), out) : -ESTALE;
 }
 
 static int render_state(const struct view *v, struct buf *out)
 {
-	const struct session_row *row = row_of(v);
+	const struct session *row = row_of(v);
 
 	return row ? puts_line(out, session_state_name(row->state)) : -ESTALE;
 }
 
 static int render_exit_code(const struct view *v, struct buf *out)
 {
-	const struct session_row *row = row_of(v);
+	const struct session *row = row_of(v);
 
 	if (!row)
 		return -ESTALE;
-	if (session_is_terminal(row->state))
+	if (session_state_finished(row->state))
 		buf_printf(out, "%d", row->exit_code);
 	return puts_line(out, "");
 }
 
 static int render_pid(const struct view *v, struct buf *out)
 {
-	const struct session_row *row = row_of(v);
+	const struct session *row = row_of(v);
 
 	if (!row)
 		return -ESTALE;
@@ -86,7 +86,7 @@ static int render_pid(const struct view *v, struct buf *out)
 
 static int render_attempt(const struct view *v, struct buf *out)
 {
-	const struct session_row *row = row_of(v);
+	const struct session *row = row_of(v);
 
 	if (!row)
 		return -ESTALE;
@@ -96,7 +96,7 @@ static int render_attempt(const struct view *v, struct buf *out)
 
 static int render_error(const struct view *v, struct buf *out)
 {
-	const struct session_row *row = row_of(v);
+	const struct session *row = row_of(v);
 
 	if (!row)
 		return -ESTALE;
@@ -105,7 +105,7 @@ static int render_error(const struct view *v, struct buf *out)
 
 static int render_executor(const struct view *v, struct buf *out)
 {
-	const struct session_row *row = row_of(v);
+	const struct session *row = row_of(v);
 
 	if (!row)
 		return -ESTALE;
@@ -116,7 +116,7 @@ static int render_executor(const struct view *v, struct buf *out)
 /* The blocking files are links into the directory that resolves names but lists nothing. */
 static int render_live(const struct view *v, struct buf *out)
 {
-	const struct session_row *row = row_of(v);
+	const struct session *row = row_of(v);
 
 	if (!row)
 		return -ESTALE;
@@ -195,7 +195,7 @@ OUTPUT_VIEW(stderr, LOG_VIEW_STDERR)
 
 int session_object(struct hub *hub, uint32_t serial, struct object_info *ret)
 {
-	const struct session_row *row = dispatch_get(hub->dispatch, serial);
+	const struct session *row = dispatch_get(hub->dispatch, serial);
 
 	if (!row)
 		return -ESTALE;
@@ -208,7 +208,7 @@ int session_object(struct hub *hub, uint32_t serial, struct object_info *ret)
 
 int session_name(struct hub *hub, uint32_t serial, struct buf *out)
 {
-	const struct session_row *row = dispatch_get(hub->dispatch, serial);
+	const struct session *row = dispatch_get(hub->dispatch, serial);
 
 	if (!row)
 		return -ESTALE;
@@ -274,7 +274,7 @@ static void removed(struct change *c)
 
 static int apply_remove(struct store_tx *tx, struct change *c, struct error *err)
 {
-	return dispatch_apply_remove(tx, (uint32_t)(uintptr_t)c->data, err);
+	return dispatch_apply_remove(tx, (uint32_t)(uintptr_t)c->data, c->uid, clock_now_ns(), err);
 }
 
 static void sessions_rmdir(struct change *c, const char *name)
@@ -286,7 +286,7 @@ static void sessions_rmdir(struct change *c, const char *name)
 		change_refuse(c);
 		return;
 	}
-	if (!session_is_terminal(dispatch_get(c->hub->dispatch, serial)->state)) {
+	if (!session_state_finished(dispatch_get(c->hub->dispatch, serial)->state)) {
 		(void)error_set(&c->err, EBUSY, "session %s has not ended", name);
 		error_remedy(&c->err, "echo kill > sessions/%s/signal, then remove it", name);
 		change_refuse(c);

@@ -34,7 +34,8 @@ CREATE TABLE session (
 	task_id INTEGER NOT NULL,
 	error TEXT NOT NULL,
 	requirements TEXT NOT NULL,
-	spec TEXT NOT NULL
+	spec TEXT NOT NULL,
+	groups TEXT NOT NULL
 ) STRICT;
 -- The list of names is read from here, without touching the rows with their specs.
 CREATE UNIQUE INDEX session_list ON session (serial, name);
@@ -44,6 +45,11 @@ CREATE UNIQUE INDEX session_origin ON session (origin_mount, origin_unique) WHER
 CREATE INDEX session_live ON session (executor_serial, serial) WHERE state IN ('pending', 'running');
 CREATE INDEX session_finished ON session (finished_at, serial, name)
 	WHERE state IN ('exited', 'failed', 'killed');
+
+-- Sessions that are forgotten while their folders are still to be removed.
+CREATE TABLE session_doomed (
+	serial INTEGER PRIMARY KEY
+) STRICT;
 
 CREATE TABLE executor (
 	serial INTEGER PRIMARY KEY AUTOINCREMENT,
