@@ -93,7 +93,15 @@ int json_object_string(struct json_object *o, const char *name, const char **ret
 		return 0;
 	if (!json_is_string(value))
 		return wrong_type(o, name, value, "a string", err);
-	/* jansson refuses NUL escapes unless it is told to allow them, so strlen is the length. */
+	/* json_parse() refuses NUL escapes, but the value may have been parsed by somebody else. */
+	if (strlen(json_string_value(value)) != json_string_length(value)) {
+		char path[JSON_PATH_MAX];
+
+		json_object_path(o, name, path);
+		int r = error_set(err, EINVAL, "must not contain a NUL byte");
+		error_field(err, "%s", path);
+		return r;
+	}
 	*ret = json_string_value(value);
 	return 1;
 }
