@@ -117,7 +117,7 @@ static const char base32[] = "abcdefghijklmnopqrstuvwxyz234567";
 
 #define AUTO_NAME_CHARS 16
 
-static void automatic_name(char buf[static SESSION_NAME_MAX + 1])
+static void automatic_name(char buf[static SESSION_ID_MAX + 1])
 {
 	unsigned char random[AUTO_NAME_CHARS];
 
@@ -142,7 +142,7 @@ static int check_chosen_name(const char *name, struct error *err)
 	size_t len = strlen(name);
 	int r = 0;
 
-	if (len < 1 || len > SESSION_NAME_MAX || strspn(name, allowed) != len ||
+	if (len < 1 || len > SESSION_ID_MAX || strspn(name, allowed) != len ||
 	    strchr("._-", name[0])) {
 		r = error_set_kind(err, EINVAL, ERROR_INVALID_SPEC, "not a session id");
 		error_remedy(err, "use 1 to 64 of a-z, 0-9, dot, underscore and dash, beginning with a "
@@ -399,7 +399,7 @@ int dispatch_start(struct dispatch *d, struct dispatch_start *start, dispatch_st
 		   void *user, struct error *err)
 {
 	const char *chosen = spec_label(start->spec, SESSION_LABEL);
-	char name[SESSION_NAME_MAX + 1];
+	char name[SESSION_ID_MAX + 1];
 	AUTO_FREE char *text = spec_text(start->spec);
 	int r;
 
@@ -479,7 +479,18 @@ void dispatch_taken_back(struct dispatch *d, uint32_t serial)
 	int64_t executor = l->row.executor_serial;
 	live_drop(d, l);
 	d->hooks->inflight(d->user, executor);
-	d->hooks->forget(d->user, serial);
+}
+
+void dispatch_give_up(struct dispatch *d, uint32_t serial, const struct error *err)
+{
+	struct live *l = live_get(d, serial);
+	const struct executor_exit failed = {.cause = SESSION_CAUSE_START,
+					     .exit_code = -1,
+					     .finished_at_ns = clock_now_ns(),
+					     .reason = err->reason};
+
+	if (l)
+		live_finish(d, l, &failed);
 }
 
 void dispatch_answered(struct dispatch *d, uint32_t serial)
@@ -518,8 +529,11 @@ static void on_ended(void *user, uint32_t serial, const struct executor_exit *en
 	struct dispatch *d = user;
 	struct live *l = live_get(d, serial);
 
-	if (l && l->phase == PHASE_RUNNING)
-		live_finish(d, l, ended);
+	if (!l || (l->phase != PHASE_RUNNING && l->phase != PHASE_LAUNCHING))
+		return;
+	live_finish(d, l, ended);
+	/* It was adopted at its end: whoever waits for its start learns that it was started. */
+	dispatch_answer_resolved(l);
 }
 
 /* The driver can be asked: every session of it that is not known to run is resolved. */

@@ -30,7 +30,7 @@ struct store_tx;
 #define SESSION_LABEL "cloop.session"
 
 /* A chosen id: [a-z0-9][a-z0-9._-]*, at most this long, and not in the form of an automatic one. */
-#define SESSION_NAME_MAX 64
+#define SESSION_ID_MAX 64
 
 struct dispatch_hooks {
 	/* A session's state changed (also its first appearance, and its end). */
@@ -96,6 +96,9 @@ bool dispatch_resume(struct dispatch *d, uint64_t origin_mount, uint64_t origin_
 /* The writer's part, and the loop's, of taking back a session that could not be started. */
 int dispatch_apply_take_back(struct store_tx *tx, uint32_t serial, struct error *err);
 void dispatch_taken_back(struct dispatch *d, uint32_t serial);
+
+/* Its row could not be removed: the session stays, failed, and says why it was not started. */
+void dispatch_give_up(struct dispatch *d, uint32_t serial, const struct error *err);
 
 /* The answer was written: the session need not remember which request asked for it. */
 void dispatch_answered(struct dispatch *d, uint32_t serial);

@@ -236,7 +236,14 @@ void live_finish(struct dispatch *d, struct live *l, const struct executor_exit 
 	l->row.finished_at_ns = ended->finished_at_ns;
 	l->row.log_bytes = (int64_t)ended->log_bytes;
 	l->row.log_dropped_bytes = (int64_t)ended->log_dropped_bytes;
-	describe_end(l, ended);
+	if (ended->started_at_ns) {
+		l->row.started_at_ns = ended->started_at_ns;
+		l->row.pid = (pid_t)ended->pid;
+	}
+	if (ended->cause == SESSION_CAUSE_LOST && strcmp(l->row.boot_id, d->boot_id) != 0)
+		set_error(l, "the machine was restarted while it ran");
+	else
+		describe_end(l, ended);
 	if (e)
 		e->inflight--;
 	dispatch_say(d, l, session_state_name(l->row.state), l->row.error);
@@ -275,48 +282,27 @@ void live_orphaned(struct dispatch *d, struct live *l)
 void live_resolve(struct dispatch *d, struct live *l)
 {
 	struct executor *e = registry_get(d->registry, l->row.executor_serial);
-	struct executor_started started = {.image = ""};
-	struct executor_exit ended = {0};
-	enum executor_found found;
 	struct error err;
-	bool same_boot = strcmp(l->row.boot_id, d->boot_id) == 0;
+	bool found = false;
 
 	l->unresolved = false;
-	if (e->driver->ops->adopt(e->driver, (uint32_t)l->row.serial, (uint32_t)l->row.attempt, &found,
-				  &started, &ended, &err) < 0) {
+	int r = e->driver->ops->adopt(e->driver, (uint32_t)l->row.serial, (uint32_t)l->row.attempt, &found,
+				      &err);
+	if (r < 0) {
 		/* Not a verdict: the session may well run. Asked again later. */
 		dispatch_say(d, l, "cannot be looked for yet", err.reason);
 		l->unresolved = true;
-		return;
+	} else if (found) {
+		l->adopted = true; /* the driver tells what became of it */
+	} else if (l->row.state != SESSION_PENDING) {
+		lost(d, l, "nothing is left of it");
+		dispatch_answer_resolved(l);
+	} else if (strcmp(l->row.boot_id, d->boot_id) != 0) {
+		lost(d, l, "the machine was restarted before it was launched");
+		dispatch_answer_resolved(l);
+	} else {
+		live_launch(d, l);
 	}
-	switch (found) {
-	case EXECUTOR_FOUND_RUNNING:
-		live_running(d, l, &started);
-		break;
-	case EXECUTOR_FOUND_FINISHED:
-		live_running(d, l, &started);
-		live_finish(d, l, &ended);
-		break;
-	case EXECUTOR_FOUND_LOST:
-		if (started.started_at_ns)
-			live_running(d, l, &started);
-		lost(d, l, same_boot ? "its supervisor process was killed"
-				     : "the machine was restarted while it ran");
-		break;
-	case EXECUTOR_FOUND_NEVER:
-		if (l->row.state != SESSION_PENDING) {
-			lost(d, l, "nothing is left of it");
-		} else if (!same_boot) {
-			lost(d, l, "the machine was restarted before it was launched");
-		} else {
-			live_launch(d, l);
-			return;
-		}
-		break;
-	}
-	dispatch_answer_resolved(l);
-	if (l->phase == PHASE_RUNNING)
-		live_send_signals(d, l);
 }
 
 void dispatch_tick(struct dispatch *d)
@@ -345,7 +331,8 @@ static int signal_now(struct dispatch *d, struct live *l, const struct signal_ke
 	if (!e || !e->driver)
 		return error_set(err, EHOSTUNREACH, "executor %s is not registered any more",
 				 l->row.executor);
-	return e->driver->ops->signal(e->driver, (uint32_t)l->row.serial, key, signal, done, user, err);
+	return e->driver->ops->signal(e->driver, (uint32_t)l->row.serial, (uint32_t)l->row.attempt, key,
+				      signal, done, user, err);
 }
 
 void live_send_signals(struct dispatch *d, struct live *l)

@@ -48,18 +48,12 @@ struct executor_exit {
 	enum session_cause cause;
 	int exit_code; /* valid for CAUSE_EXIT; -1 otherwise */
 	int signal;    /* of CAUSE_SIGNAL */
+	int64_t started_at_ns; /* 0 when it is not known */
 	int64_t finished_at_ns;
+	int64_t pid;
 	uint64_t log_bytes;         /* what the workload wrote */
 	uint64_t log_dropped_bytes; /* of these, in neither log nor log.tail */
 	const char *reason;         /* a sentence for CAUSE_START and CAUSE_LOST, else "". Borrowed */
-};
-
-/* What a driver finds of a session that an earlier hub launched. */
-enum executor_found {
-	EXECUTOR_FOUND_NEVER,    /* it was never started, and never will be by an earlier request */
-	EXECUTOR_FOUND_RUNNING,  /* adopted; its end will be reported */
-	EXECUTOR_FOUND_FINISHED, /* it ended meanwhile */
-	EXECUTOR_FOUND_LOST,     /* it was started, and nothing is left of it */
 };
 
 /* Reports of a driver. */
@@ -69,10 +63,13 @@ struct executor_events {
 	 * again: launches that were not answered must then be resolved with adopt().
 	 */
 	void (*ready)(void *user, struct driver *driver);
-	/* Exactly one of these answers each launch, unless the connection is lost. */
+	/*
+	 * Exactly one of these answers each launch, unless the connection is lost. A session that
+	 * was adopted and runs is `started` as well.
+	 */
 	void (*started)(void *user, uint32_t serial, const struct executor_started *started);
 	void (*failed)(void *user, uint32_t serial, const struct error *err);
-	/* Once for each session that was started or adopted. */
+	/* Once for each session that was started or adopted; also without `started` before. */
 	void (*ended)(void *user, uint32_t serial, const struct executor_exit *exit);
 };
 
@@ -86,15 +83,18 @@ struct driver_ops {
 	int (*check)(struct driver *d, const struct executor_launch *launch, struct error *err);
 	/* 0: an event follows. */
 	int (*launch)(struct driver *d, const struct executor_launch *launch, struct error *err);
-	/* Fills *started for RUNNING, FINISHED and LOST as far as it is known, *ended for FINISHED. */
-	int (*adopt)(struct driver *d, uint32_t serial, uint32_t attempt, enum executor_found *ret,
-		     struct executor_started *started, struct executor_exit *ended,
+	/*
+	 * Finds a session that an earlier hub, or an earlier connection, launched. *ret is false when
+	 * it never ran, and never will by an earlier request; else events follow: started, failed or
+	 * ended as for a launch. Errors: it cannot be told now, ask again.
+	 */
+	int (*adopt)(struct driver *d, uint32_t serial, uint32_t attempt, bool *ret_found,
 		     struct error *err);
 	/*
 	 * Delivers a signal once for each key: a key that was seen before is acknowledged and not
 	 * applied again.
 	 */
-	int (*signal)(struct driver *d, uint32_t serial, const struct signal_key *key,
+	int (*signal)(struct driver *d, uint32_t serial, uint32_t attempt, const struct signal_key *key,
 		      enum signal_kind signal, executor_signal_fn *done, void *user,
 		      struct error *err);
 };

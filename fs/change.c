@@ -5,26 +5,14 @@
 #include <string.h>
 
 #include "core/clock.h"
-#include "core/journal.h"
 #include "core/json.h"
+#include "core/store/journal.h"
 #include "core/text.h"
 #include "fs/area.h"
 #include "fs/caller.h"
 #include "fs/context.h"
 #include "fs/transaction.h"
 #include "fs/wire.h"
-
-static const char *op_name(enum change_op op)
-{
-	switch (op) {
-	case CHANGE_MKDIR:
-		return "mkdir";
-	case CHANGE_RMDIR:
-		return "rmdir";
-	default:
-		return "write";
-	}
-}
 
 struct change *change_new(struct hub *hub, fuse_req_t req, enum change_op op, struct node node)
 {
@@ -182,19 +170,22 @@ void change_finish(struct change *c)
 
 /* --- commits -------------------------------------------------------------------------------- */
 
+/*
+ * The row names the FUSE operation, and of a MKDIR the node that it made (an answer has to name it
+ * again), else the node that was changed.
+ */
 static int journal(struct store_tx *tx, struct change *c, int code, struct error *err)
 {
-	const struct journal_row row = {
+	const struct journal_entry entry = {
 		.mount_id = area_header(c->hub->area)->mount_id,
 		.unique = c->unique & INT64_MAX,
-		.op = (char *)(uintptr_t)op_name(c->op),
-		.node = node_inode(c->node),
+		.op = c->op,
+		.node = c->op == CHANGE_MKDIR ? node_id(c->made) : node_inode(c->node),
 		.code = code,
 		.answer = c->answer,
-		.made = c->op == CHANGE_MKDIR ? node_id(c->made) : 0,
 	};
 
-	return journal_insert(tx, &row, err);
+	return journal_insert(tx, &entry, err);
 }
 
 static int apply_change(struct store_tx *tx, struct store_op *op, struct error *err)
@@ -282,26 +273,25 @@ static void recall_refusal(struct change *c, int code)
 
 bool change_replayed(struct change *c)
 {
-	struct journal_row row;
-	struct error err;
+	struct journal_entry entry = {0};
 
 	if (!c->replayed)
 		return false;
-	int r = journal_get(store_reader(c->hub->store), area_header(c->hub->area)->mount_id,
-			    c->unique & INT64_MAX, &row, &err);
-	if (r < 0)
+	if (journal_get(store_reader(c->hub->store), area_header(c->hub->area)->mount_id,
+			c->unique & INT64_MAX, &entry, NULL) < 0)
 		return false;
-	c->answer = take_ptr(row.answer);
-	if (row.made)
-		(void)node_parse(row.made, &c->made);
-	if (row.code) {
-		recall_refusal(c, row.code);
+	if (entry.answer[0])
+		c->answer = take_ptr(entry.answer);
+	if (c->op == CHANGE_MKDIR)
+		(void)node_parse(entry.node, &c->made);
+	if (entry.code) {
+		recall_refusal(c, entry.code);
 		reply_failure(c);
 	} else {
 		reply_success(c);
 	}
 	prune_add(c->hub, c->unique);
-	journal_row_clear(&row);
+	journal_entry_clear(&entry);
 	change_free(c);
 	return true;
 }

@@ -12,6 +12,7 @@
 #define CLOOP_FS_CHANGE_H
 
 #include <fuse_lowlevel.h>
+#include <linux/fuse.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <sys/types.h>
@@ -23,10 +24,11 @@
 struct area_handle;
 struct hub;
 
+/* The FUSE operations that change something, by their numbers. */
 enum change_op {
-	CHANGE_WRITE = 1,
-	CHANGE_MKDIR,
-	CHANGE_RMDIR,
+	CHANGE_WRITE = FUSE_WRITE,
+	CHANGE_MKDIR = FUSE_MKDIR,
+	CHANGE_RMDIR = FUSE_RMDIR,
 };
 
 struct change {

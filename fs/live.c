@@ -14,6 +14,7 @@
 #include "drivers/shim/log_reader.h"
 #include "fs/area.h"
 #include "fs/context.h"
+#include "fs/follow.h"
 #include "fs/logs.h"
 #include "fs/tables.h"
 
@@ -33,7 +34,7 @@ static int stream_follow(const struct view *v, struct area_handle *h, void *data
 	struct log_reader *reader = logs_get(v->hub, v->node.serial, &error);
 	if (!reader)
 		return error;
-	ssize_t n = log_reader_pread(reader, LOG_VIEW_ALL, data, len, off);
+	ssize_t n = log_reader_pread(reader, LOG_VIEW_LOG, data, len, off, NULL);
 	if (n < 0)
 		return (int)n;
 	if (n == 0 && !ended)
@@ -47,22 +48,40 @@ static int size_follow(const struct view *v, uint64_t *ret)
 	int error = 0;
 	struct log_reader *reader = logs_get(v->hub, v->node.serial, &error);
 
+	struct log_sizes sizes;
+
 	if (!reader)
 		return error;
-	*ret = log_reader_size(reader, LOG_VIEW_ALL);
-	return 0;
+	int r = log_reader_sizes(reader, &sizes, NULL);
+	if (r == 0)
+		*ret = sizes.log_bytes;
+	return r;
+}
+
+/* Log that one READ may pass over while it looks for its place after a seek. */
+#define SEEK_BUDGET (4 * 1024 * 1024)
+
+static struct log_cursor load_cursor(const uint64_t saved[4])
+{
+	return (struct log_cursor){.offset = saved[0], .record = saved[1], .skip = saved[2]};
+}
+
+static void save_cursor(uint64_t saved[4], const struct log_cursor *c)
+{
+	saved[0] = c->offset;
+	saved[1] = c->record;
+	saved[2] = c->skip;
 }
 
 /*
- * The handle keeps two cursors: the one that the last answered READ began with, and the one behind
- * it. A READ that is replayed after its answer was lost begins with the first, the next one with the
- * second; anything else is a seek.
+ * The handle keeps two cursors: the one that the last READ began with, and the one behind it. A READ
+ * that is replayed because its answer was lost begins with the first, the next one with the second;
+ * any other offset is a seek, which goes on from the second when it can.
  */
 static int stream_lines(const struct view *v, struct area_handle *h, void *data, size_t len,
 			uint64_t off, struct stream_result *ret)
 {
 	const struct session *row = dispatch_get(v->hub->dispatch, v->node.serial);
-	char handle_id[SESSION_HANDLE_ID_MAX];
 	int error = 0;
 
 	if (!row)
@@ -71,29 +90,35 @@ static int stream_lines(const struct view *v, struct area_handle *h, void *data,
 	struct log_reader *reader = logs_get(v->hub, v->node.serial, &error);
 	if (!reader)
 		return error;
-	struct log_cursor cursor = {0};
-	for (int i = 1; i >= 0; i--)
-		if (h->cursor[i][0] == off) {
-			cursor = (struct log_cursor){.text_off = h->cursor[i][0],
-						     .record = h->cursor[i][1],
-						     .skip = h->cursor[i][2]};
-			break;
+	if (ended)
+		log_reader_complete(reader);
+	struct log_cursor cursor = load_cursor(h->cursor[1]);
+	if (cursor.offset != off && h->cursor[0][0] == off)
+		cursor = load_cursor(h->cursor[0]);
+	if (cursor.offset != off) {
+		int r = log_reader_lines_seek(reader, row->name, &cursor, off, SEEK_BUDGET, NULL);
+
+		if (r < 0)
+			return r;
+		save_cursor(h->cursor[1], &cursor);
+		/* Not there yet: the loop goes on with others, and this READ is tried again. */
+		if (r == 0)
+			follow_again(v->hub);
+		if (cursor.offset != off && (r == 0 || !ended))
+			return -EAGAIN;
+		if (cursor.offset != off) {
+			*ret = (struct stream_result){.at_end = true};
+			return 0;
 		}
+	}
 	struct log_cursor before = cursor;
-	session_handle_id(row, handle_id);
-	ssize_t n = log_reader_lines(reader, handle_id, ended, &cursor, off, data, len);
+	ssize_t n = log_reader_lines(reader, row->name, &cursor, data, len, NULL);
 	if (n < 0)
 		return (int)n;
 	if (n == 0 && !ended)
 		return -EAGAIN;
-	if (before.text_off == off) {
-		h->cursor[0][0] = before.text_off;
-		h->cursor[0][1] = before.record;
-		h->cursor[0][2] = before.skip;
-	}
-	h->cursor[1][0] = cursor.text_off;
-	h->cursor[1][1] = cursor.record;
-	h->cursor[1][2] = cursor.skip;
+	save_cursor(h->cursor[0], &before);
+	save_cursor(h->cursor[1], &cursor);
 	*ret = (struct stream_result){.len = (size_t)n, .at_end = n == 0};
 	return 0;
 }

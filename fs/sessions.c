@@ -7,6 +7,7 @@
 #include "core/clock.h"
 #include "core/dispatch.h"
 #include "core/json.h"
+#include "drivers/shim/log_format.h"
 #include "drivers/shim/log_reader.h"
 #include "fs/area.h"
 #include "fs/change.h"
@@ -156,15 +157,12 @@ static void command_signal(struct change *c, const char *word)
 
 /* --- output --------------------------------------------------------------------------------- */
 
-static int size_of_view(const struct view *v, enum log_view which, uint64_t *ret)
+static int sizes_of(const struct view *v, struct log_sizes *ret)
 {
 	int error = 0;
 	struct log_reader *reader = logs_get(v->hub, v->node.serial, &error);
 
-	if (!reader)
-		return error;
-	*ret = log_reader_size(reader, which);
-	return 0;
+	return reader ? log_reader_sizes(reader, ret, NULL) : error;
 }
 
 static ssize_t pread_view(const struct view *v, enum log_view which, void *data, size_t len,
@@ -173,23 +171,51 @@ static ssize_t pread_view(const struct view *v, enum log_view which, void *data,
 	int error = 0;
 	struct log_reader *reader = logs_get(v->hub, v->node.serial, &error);
 
-	return reader ? log_reader_pread(reader, which, data, len, off) : error;
+	return reader ? log_reader_pread(reader, which, data, len, off, NULL) : error;
 }
 
 #define OUTPUT_VIEW(name, which)                                                                   \
 	static int size_##name(const struct view *v, uint64_t *ret)                                \
 	{                                                                                          \
-		return size_of_view(v, which, ret);                                                \
+		struct log_sizes sizes;                                                            \
+		int r = sizes_of(v, &sizes);                                                       \
+                                                                                                   \
+		if (r == 0)                                                                        \
+			*ret = sizes.name##_bytes;                                                 \
+		return r;                                                                          \
 	}                                                                                          \
 	static ssize_t pread_##name(const struct view *v, void *data, size_t len, uint64_t off)    \
 	{                                                                                          \
 		return pread_view(v, which, data, len, off);                                       \
 	}
 
-OUTPUT_VIEW(log, LOG_VIEW_ALL)
-OUTPUT_VIEW(tail, LOG_VIEW_TAIL)
+OUTPUT_VIEW(log, LOG_VIEW_LOG)
 OUTPUT_VIEW(stdout, LOG_VIEW_STDOUT)
 OUTPUT_VIEW(stderr, LOG_VIEW_STDERR)
+
+static int size_tail(const struct view *v, uint64_t *ret)
+{
+	struct log_sizes sizes;
+	int r = sizes_of(v, &sizes);
+
+	if (r == 0)
+		*ret = sizes.tail_bytes;
+	return r;
+}
+
+/* The ring moves under a reader: an open file is a snapshot of it. */
+static int render_tail(const struct view *v, struct buf *out)
+{
+	AUTO_FREE char *data = malloc(LOG_TAIL_MAX_BYTES);
+
+	if (!data)
+		return -ENOMEM;
+	ssize_t n = pread_view(v, LOG_VIEW_TAIL, data, LOG_TAIL_MAX_BYTES, 0);
+	if (n < 0)
+		return (int)n;
+	buf_append(out, data, (size_t)n);
+	return out->failed;
+}
 
 /* --- tables --------------------------------------------------------------------------------- */
 
@@ -339,8 +365,8 @@ static const struct node_file session_files[] = {
 	 .pread = pread_log,
 	 .doc = "Output of both streams as it arrived; `tail -f` works. Ends with a marker line at the "
 		"quota."},
-	{.name = "log.tail", .type = FILE_LOG, .mode = 0440, .owner = OWNER_SESSION, .size = size_tail,
-	 .pread = pread_tail, .doc = "The latest output beyond the log's quota; empty below it."},
+	{.name = "log.tail", .type = FILE_TEXT, .mode = 0440, .owner = OWNER_SESSION, .size = size_tail,
+	 .render = render_tail, .doc = "The latest output beyond the log's quota; empty below it."},
 	{.name = "stdout", .type = FILE_LOG, .mode = 0440, .owner = OWNER_SESSION, .size = size_stdout,
 	 .pread = pread_stdout, .doc = "The part of the log that came from standard output."},
 	{.name = "stderr", .type = FILE_LOG, .mode = 0440, .owner = OWNER_SESSION, .size = size_stderr,

@@ -21,8 +21,9 @@ struct watch;
 int watch_new(struct hub *hub, struct watch **ret, struct error *err);
 struct watch *watch_free(struct watch *w);
 
-/* A file's content changed; an object appeared in, or went from, a directory. */
+/* A file's content changed, or that of every file of an object that can change; an object appeared in, or went from, a directory. */
 void watch_modified(struct hub *hub, struct node node);
+void watch_modified_all(struct hub *hub, struct node dir);
 void watch_created(struct hub *hub, struct node dir, const char *name, struct node child);
 void watch_deleted(struct hub *hub, struct node dir, const char *name);
 

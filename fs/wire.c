@@ -1,6 +1,7 @@
 #include "fs/wire.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <linux/fuse.h>
 #include <stdlib.h>
 #include <string.h>
@@ -34,6 +35,9 @@ struct wire {
 };
 
 static int resume(struct wire *w);
+
+static const char init_differs[] = "this binary would negotiate another FUSE session than the mount "
+				   "has; stop and start cloopd instead of upgrading it";
 
 static size_t iov_length(const struct iovec *iov, int count)
 {
@@ -104,6 +108,29 @@ static ssize_t wire_writev(int fd, struct iovec *iov, int count, void *user)
 	return n;
 }
 
+/* --- INIT, for a binary that only asks itself ------------------------------------------------ */
+
+struct init_check {
+	char reply[AREA_INIT_MAX];
+	size_t len;
+	bool too_long;
+};
+
+static ssize_t check_writev(int fd, struct iovec *iov, int count, void *user)
+{
+	struct init_check *check = user;
+	size_t len = iov_length(iov, count);
+
+	(void)fd;
+	check->too_long = len > sizeof(check->reply);
+	check->len = 0;
+	for (int i = 0; i < count && !check->too_long; i++) {
+		memcpy(check->reply + check->len, iov[i].iov_base, iov[i].iov_len);
+		check->len += iov[i].iov_len;
+	}
+	return (ssize_t)len;
+}
+
 static ssize_t wire_read(int fd, void *data, size_t len, void *user)
 {
 	(void)user;
@@ -145,6 +172,32 @@ struct wire *wire_free(struct wire *w)
 	return NULL;
 }
 
+int wire_check_init(const struct area_header *h, const struct fuse_lowlevel_ops *ops,
+		    struct error *err)
+{
+	static const struct fuse_custom_io io = {.writev = check_writev, .read = wire_read};
+	struct init_check check = {0};
+	char *argv[] = {(char *)"cloopd", NULL};
+	struct fuse_args args = FUSE_ARGS_INIT(1, argv);
+	struct fuse_session *session = fuse_session_new(&args, ops, sizeof(*ops), &check);
+	struct fuse_buf buf = {.size = h->init_len, .mem = (void *)(uintptr_t)h->init};
+	int fd = open("/dev/null", O_RDWR | O_CLOEXEC);
+
+	fuse_opt_free_args(&args);
+	if (!session || fd < 0 || fuse_session_custom_io(session, &io, fd) != 0) {
+		close_fd(fd);
+		if (session)
+			fuse_session_destroy(session);
+		return error_set(err, ENOMEM, "cannot set up the FUSE session");
+	}
+	fuse_session_process_buf(session, &buf);
+	fuse_session_destroy(session);
+	if (check.too_long || check.len != h->init_reply_len ||
+	    memcmp(check.reply, h->init_reply, check.len) != 0)
+		return error_set(err, EPROTO, "%s", init_differs);
+	return 0;
+}
+
 /* Hands one request to libfuse. The memory stays valid until it is answered. */
 static void handle(struct wire *w, const void *data, uint32_t len)
 {
@@ -169,8 +222,7 @@ int wire_replay_init(struct wire *w, struct error *err)
 	handle(w, h->init, h->init_len);
 	w->muted = false;
 	if (w->init_mismatch < 0)
-		return error_set(err, EPROTO, "this binary would negotiate another FUSE session than the "
-					      "mount has; stop and start cloopd instead of upgrading it");
+		return error_set(err, EPROTO, "%s", init_differs);
 	return 0;
 }
 

@@ -29,6 +29,14 @@ struct wire *wire_free(struct wire *w);
  */
 int wire_replay_init(struct wire *w, struct error *err);
 
+/*
+ * Whether ops would answer the INIT of a running mount as it was answered, without any effect: EPROTO
+ * when not.
+ */
+struct area_header;
+int wire_check_init(const struct area_header *h, const struct fuse_lowlevel_ops *ops,
+		    struct error *err);
+
 /* Handles every request that an earlier hub left unanswered. */
 int wire_replay_requests(struct wire *w, struct error *err);
 
