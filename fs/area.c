@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 
 #include "core/owner.h"
 
@@ -97,6 +98,46 @@ int area_create(uint64_t mount_id, uint64_t mount_dev, int *ret_fd, struct error
 	(void)munmap(h, ROUND(sizeof(*h)));
 
 	*ret_fd = take_fd(&fd);
+	return 0;
+}
+
+/* Whether the header is one that this build can work with. */
+static int check_header(const struct area_header *h, struct error *err)
+{
+	if (h->magic == AREA_MAGIC && h->layout == AREA_LAYOUT && h->size == AREA_SIZE)
+		return 0;
+	return error_set(err, EPROTO, "the running mount has shared area layout %u, this binary %u",
+			 h->layout, AREA_LAYOUT);
+}
+
+int area_peek(int fd, struct area_header *ret, struct error *err)
+{
+	struct area_header h;
+	ssize_t n = pread(fd, &h, sizeof(h), 0);
+
+	if (n < 0)
+		return error_set(err, errno, "cannot read the shared area: %s", strerror(errno));
+	if (n != sizeof(h))
+		return error_set(err, EPROTO, "the shared area is shorter than its header");
+	int r = check_header(&h, err);
+	if (r == 0)
+		*ret = h;
+	return r;
+}
+
+int area_create_like(int fd, int *ret_fd, struct error *err)
+{
+	AUTO_CLOSE int copy = -1;
+	struct area_header h;
+	int r = area_peek(fd, &h, err);
+
+	if (r == 0)
+		r = area_create(h.mount_id, h.mount_dev, &copy, err);
+	if (r < 0)
+		return r;
+	if (pwrite(copy, &h, sizeof(h), 0) != sizeof(h))
+		return error_set(err, EIO, "cannot copy the shared area's header");
+	*ret_fd = take_fd(&copy);
 	return 0;
 }
 
@@ -686,15 +727,21 @@ int area_attach(int fd, struct area **ret, struct error *err)
 
 	if (!a)
 		return error_oom(err);
+	/* Memory behind the end of the file is a SIGBUS. */
+	struct stat st;
+	if (fstat(fd, &st) < 0)
+		return error_set(err, errno, "cannot look at the shared area: %s", strerror(errno));
+	if (st.st_size < (off_t)AREA_SIZE)
+		return error_set(err, EPROTO, "the shared area has %lld bytes, this binary needs %zu",
+				 (long long)st.st_size, AREA_SIZE);
 	char *base = mmap(NULL, AREA_SIZE, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
 	if (base == MAP_FAILED)
 		return error_set(err, errno, "cannot map the shared area: %s", strerror(errno));
 	a->base = base;
 	a->header = (struct area_header *)base;
-	if (a->header->magic != AREA_MAGIC || a->header->layout != AREA_LAYOUT ||
-	    a->header->size != AREA_SIZE)
-		return error_set(err, EPROTO, "the running mount has shared area layout %u, this binary %u",
-				 a->header->layout, AREA_LAYOUT);
+	int r = check_header(a->header, err);
+	if (r < 0)
+		return r;
 	a->slots = (struct area_slot *)(base + OFF_SLOTS);
 	a->next = (uint32_t *)(base + OFF_NEXT);
 	a->mailboxes = (struct area_mailbox *)(base + OFF_MAILBOXES);

@@ -159,6 +159,18 @@ struct area *area_free(struct area *a);
 
 struct area_header *area_header(struct area *a);
 
+/*
+ * A copy of the header, without attaching: who else has the area is not disturbed. Errors: EPROTO
+ * for what is not an area of this layout.
+ */
+int area_peek(int fd, struct area_header *ret, struct error *err);
+
+/*
+ * Another area with the same header and nothing else, in which somebody may try what an attach
+ * would find while the area itself is in use. Returns its descriptor, close-on-exec.
+ */
+int area_create_like(int fd, int *ret_fd, struct error *err);
+
 /* --- requests ------------------------------------------------------------------------------- */
 
 /* The buffer of AREA_MAX_REQUEST bytes that read(2) fills. */
