@@ -18,7 +18,7 @@
 #include "core/error.h"
 #include "core/label.h"
 #include "core/session.h"
-#include "core/signal.h"
+#include "core/workload_signal.h"
 #include "core/spec.h"
 
 struct driver;

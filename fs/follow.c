@@ -31,8 +31,18 @@ struct waiter {
 	bool watching; /* counts as an interest in the session's log */
 };
 
+/* Objects that wait for another turn; more than these make do with the next change. */
+#define AGAIN_MAX 64
+
 struct follow {
 	struct waiter *buckets[BUCKETS];
+	struct hub *hub;
+	uv_timer_t timer;
+	struct {
+		enum node_kind kind;
+		uint32_t serial;
+	} again[AGAIN_MAX];
+	size_t n_again;
 };
 
 static struct waiter **bucket_of(struct follow *f, enum node_kind kind, uint32_t serial)
@@ -44,9 +54,11 @@ int follow_new(struct hub *hub, struct follow **ret, struct error *err)
 {
 	struct follow *f = calloc(1, sizeof(*f));
 
-	(void)hub;
 	if (!f)
 		return error_oom(err);
+	f->hub = hub;
+	(void)uv_timer_init(&hub->loop, &f->timer);
+	f->timer.data = f;
 	*ret = f;
 	return 0;
 }
@@ -244,6 +256,31 @@ void follow_wake(struct hub *hub, enum node_kind live_kind, uint32_t serial)
 		if (w->node.kind == live_kind && w->node.serial == serial && try_waiter(hub, w))
 			waiter_drop(w);
 	}
+}
+
+static void on_again(uv_timer_t *timer)
+{
+	struct follow *f = timer->data;
+	struct follow now = *f; /* waking may ask for yet another turn */
+
+	f->n_again = 0;
+	for (size_t i = 0; i < now.n_again; i++)
+		follow_wake(f->hub, now.again[i].kind, now.again[i].serial);
+}
+
+void follow_again(struct hub *hub, enum node_kind live_kind, uint32_t serial)
+{
+	struct follow *f = hub->follow;
+
+	for (size_t i = 0; i < f->n_again; i++)
+		if (f->again[i].kind == live_kind && f->again[i].serial == serial)
+			return;
+	if (f->n_again == AGAIN_MAX)
+		return;
+	f->again[f->n_again].kind = live_kind;
+	f->again[f->n_again].serial = serial;
+	f->n_again++;
+	(void)uv_timer_start(&f->timer, on_again, 1, 0);
 }
 
 static void wake_saved(struct area_handle *h, void *user)

@@ -34,6 +34,12 @@ void follow_release(struct hub *hub, struct area_handle *h);
 /* The object has changed: tries its waiters again. */
 void follow_wake(struct hub *hub, enum node_kind live_kind, uint32_t serial);
 
+/*
+ * A waiter could not be answered yet because that would have taken too long at once: the object's
+ * waiters are tried again when the loop has looked at everything else.
+ */
+void follow_again(struct hub *hub, enum node_kind live_kind, uint32_t serial);
+
 /* Wakes every poll that an earlier hub remembered: which events were missed cannot be known. */
 void follow_wake_saved(struct hub *hub);
 

@@ -103,7 +103,7 @@ static int stream_lines(const struct view *v, struct area_handle *h, void *data,
 		save_cursor(h->cursor[1], &cursor);
 		/* Not there yet: the loop goes on with others, and this READ is tried again. */
 		if (r == 0)
-			follow_again(v->hub);
+			follow_again(v->hub, v->node.kind, v->node.serial);
 		if (cursor.offset != off && (r == 0 || !ended))
 			return -EAGAIN;
 		if (cursor.offset != off) {

@@ -11,6 +11,7 @@
 #include <fuse_lowlevel.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 #include "core/error.h"
 #include "fs/node.h"
@@ -29,6 +30,9 @@ void watch_deleted(struct hub *hub, struct node dir, const char *name);
 
 /* Somebody looked the node up: it is of interest for a while. */
 void watch_looked_up(struct hub *hub, struct node node);
+
+/* The nudger was started again: its pid and the socket to it (taken; -1: none). */
+void watch_set_nudger(struct hub *hub, pid_t pid, int fd);
 
 /* Whether the request comes from the nudger. */
 bool watch_is_nudger(struct hub *hub, fuse_req_t req);

@@ -2,8 +2,8 @@
  * Termination requests in terms of intent (the reference's Signal): what an OS signal would be on
  * this host, a container or a remote device may express in another way.
  */
-#ifndef CLOOP_CORE_SIGNAL_H
-#define CLOOP_CORE_SIGNAL_H
+#ifndef CLOOP_CORE_WORKLOAD_SIGNAL_H
+#define CLOOP_CORE_WORKLOAD_SIGNAL_H
 
 #include <stdint.h>
 

@@ -1,4 +1,4 @@
-#include "core/signal.h"
+#include "core/workload_signal.h"
 
 #include <errno.h>
 #include <string.h>
