@@ -1,0 +1,360 @@
+#include "tests/unit/shim_fixture.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <sys/wait.h>
+
+#include "tests/unit/test.h"
+
+static const char *const default_env[] = {"PATH=/usr/local/bin:/usr/bin:/bin"};
+
+/* --- what the client says --- */
+
+static void on_ready(void *user, unsigned abilities)
+{
+	struct fixture *f = user;
+
+	f->n_ready++;
+	f->abilities = abilities;
+}
+
+static void on_started(void *user, uint64_t serial, uint32_t attempt,
+		       const struct shim_started *started)
+{
+	struct fixture *f = user;
+
+	(void)attempt;
+	assert_true(serial < FIXTURE_SERIALS);
+	assert_false(fixture_ended(f, serial));
+	f->outcomes[serial].n_started++;
+	f->outcomes[serial].started = *started;
+}
+
+static void on_failed(void *user, uint64_t serial, uint32_t attempt, const struct error *err)
+{
+	struct fixture *f = user;
+
+	(void)attempt;
+	f->outcomes[serial].n_failed++;
+	f->outcomes[serial].err = *err;
+}
+
+static void on_exited(void *user, uint64_t serial, uint32_t attempt, const struct shim_exit *exit)
+{
+	struct fixture *f = user;
+
+	(void)attempt;
+	f->outcomes[serial].n_exited++;
+	f->outcomes[serial].exit = *exit;
+}
+
+static void on_lost(void *user, uint64_t serial, uint32_t attempt, const struct error *err)
+{
+	struct fixture *f = user;
+
+	(void)attempt;
+	f->outcomes[serial].n_lost++;
+	f->outcomes[serial].err = *err;
+}
+
+static void on_disconnected(void *user)
+{
+	((struct fixture *)user)->n_disconnected++;
+}
+
+static const struct shim_client_ops ops = {on_ready,  on_started, on_failed,
+					   on_exited, on_lost,    on_disconnected};
+
+bool fixture_ended(const struct fixture *f, uint64_t serial)
+{
+	const struct outcome *o = &f->outcomes[serial];
+
+	return o->n_failed + o->n_exited + o->n_lost > 0;
+}
+
+/* --- processes --- */
+
+void fixture_start_launcher(struct fixture *f, const char *fault)
+{
+	const char *program = getenv("CLOOP_LAUNCHER");
+	char sessions[96], runtime[96], fd[16];
+	const char *args[] = {program,       "--sessions-dir", sessions,          "--runtime-dir",
+			      runtime,       "--listen-fd",    fd,                "--cgroup-parent",
+			      f->cgroup_parent, f->cgroup_root ? "--cgroup-root" : NULL,
+			      f->cgroup_root, NULL};
+
+	if (!program)
+		fail_msg("CLOOP_LAUNCHER does not say where the launcher is");
+	(void)snprintf(sessions, sizeof(sessions), "%s/sessions", f->dir);
+	(void)snprintf(runtime, sizeof(runtime), "%s/run", f->dir);
+	(void)snprintf(fd, sizeof(fd), "%d", f->listen_fd);
+	f->launcher = fork();
+	assert_true(f->launcher >= 0);
+	if (f->launcher > 0)
+		return;
+	if (fault)
+		(void)setenv("CLOOP_FAULT", fault, 1);
+	(void)fcntl(f->listen_fd, F_SETFD, 0);
+	(void)execv(program, (char **)(uintptr_t)args);
+	_exit(126);
+}
+
+void fixture_kill_launcher(struct fixture *f)
+{
+	assert_int_equal(kill(f->launcher, SIGKILL), 0);
+	assert_int_equal(waitpid(f->launcher, NULL, 0), f->launcher);
+	f->launcher = 0;
+}
+
+static int listen_at(const char *path)
+{
+	struct sockaddr_un address = {.sun_family = AF_UNIX};
+	int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+
+	(void)snprintf(address.sun_path, sizeof(address.sun_path), "%s", path);
+	assert_int_equal(bind(fd, (struct sockaddr *)&address, sizeof(address)), 0);
+	assert_int_equal(listen(fd, 8), 0);
+	return fd;
+}
+
+static void on_tick(uv_timer_t *timer)
+{
+	(void)timer;
+}
+
+void fixture_start_client(struct fixture *f)
+{
+	struct shim_client_config config = {
+		.sessions_fd = f->sessions_fd, .runtime_fd = f->runtime_fd, .epoch = ++f->epoch};
+	int ready = f->n_ready;
+
+	assert_int_equal(shim_client_new(&f->loop, &config, &ops, f, &f->client, NULL), 0);
+	fixture_until(f, f->n_ready > ready);
+}
+
+void fixture_drop_client(struct fixture *f)
+{
+	f->client = shim_client_free(f->client);
+	for (int i = 0; i < 4; i++)
+		(void)uv_run(&f->loop, UV_RUN_NOWAIT);
+	memset(f->outcomes, 0, sizeof(f->outcomes));
+}
+
+struct fixture *fixture_open_with(const char *fault, const char *cgroup_root)
+{
+	struct fixture *f = calloc(1, sizeof(*f));
+	char path[96];
+
+	assert_non_null(f);
+	/* Orphans come to us, so that we see whether any are left. */
+	assert_int_equal(prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0), 0);
+	(void)strcpy(f->dir, "/tmp/cloop-shim-XXXXXX");
+	assert_non_null(mkdtemp(f->dir));
+	assert_int_equal(chmod(f->dir, 0755), 0);
+	(void)snprintf(f->cgroup_parent, sizeof(f->cgroup_parent), "cloop-test-%d", getpid());
+	f->cgroup_root = cgroup_root;
+	f->dir_fd = open(f->dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	assert_int_equal(mkdirat(f->dir_fd, "sessions", 0700), 0);
+	assert_int_equal(mkdirat(f->dir_fd, "run", 0700), 0);
+	f->sessions_fd = openat(f->dir_fd, "sessions", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	f->runtime_fd = openat(f->dir_fd, "run", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	(void)snprintf(path, sizeof(path), "%s/run/" SHIM_LAUNCHER_SOCKET, f->dir);
+	f->listen_fd = listen_at(path);
+	assert_int_equal(uv_loop_init(&f->loop), 0);
+	assert_int_equal(uv_timer_init(&f->loop, &f->tick), 0);
+	assert_int_equal(uv_timer_start(&f->tick, on_tick, 5, 5), 0);
+	fixture_start_launcher(f, fault);
+	fixture_start_client(f);
+	return f;
+}
+
+struct fixture *fixture_open(void)
+{
+	return fixture_open_with(NULL, NULL);
+}
+
+bool fixture_turn(struct fixture *f, uint64_t *deadline)
+{
+	(void)uv_run(&f->loop, UV_RUN_ONCE);
+	if (*deadline == 0)
+		*deadline = uv_now(&f->loop) + FIXTURE_WAIT_MS;
+	return uv_now(&f->loop) < *deadline;
+}
+
+bool fixture_alive(pid_t pid)
+{
+	char path[64], text[512];
+
+	(void)snprintf(path, sizeof(path), "/proc/%d/stat", pid);
+	AUTO_CLOSE int fd = open(path, O_RDONLY | O_CLOEXEC);
+	ssize_t n = fd < 0 ? -1 : read(fd, text, sizeof(text) - 1);
+	if (n <= 0)
+		return false;
+	text[n] = '\0';
+	const char *p = strrchr(text, ')');
+	return p && p[2] != 'Z' && p[2] != 'X';
+}
+
+int fixture_number(const struct fixture *f, const char *name)
+{
+	char text[32];
+	AUTO_CLOSE int fd = openat(f->dir_fd, name, O_RDONLY | O_CLOEXEC);
+	ssize_t n = fd < 0 ? -1 : read(fd, text, sizeof(text) - 1);
+
+	if (n <= 0)
+		return 0;
+	text[n] = '\0';
+	/* Whole only with its newline. */
+	return strchr(text, '\n') ? atoi(text) : 0;
+}
+
+static void check_groups_gone(const struct fixture *f)
+{
+	static const char *const mounts[] = {"/sys/fs/cgroup",        "/sys/fs/cgroup/unified",
+					     "/sys/fs/cgroup/memory", "/sys/fs/cgroup/pids",
+					     "/sys/fs/cgroup/cpu",    "/sys/fs/cgroup/freezer"};
+
+	for (size_t i = 0; i < ARRAY_SIZE(mounts); i++) {
+		char path[160];
+
+		(void)snprintf(path, sizeof(path), "%s/%s", mounts[i], f->cgroup_parent);
+		if (access(path, F_OK) == 0)
+			fail_msg("%s is left", path);
+	}
+}
+
+static void check_runtime_empty(const struct fixture *f)
+{
+	int fd = openat(f->runtime_fd, SHIM_SOCKETS_DIR, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	AUTO_CLOSEDIR DIR *d = fdopendir(fd);
+	struct dirent *e;
+
+	assert_non_null(d);
+	while ((e = readdir(d)))
+		if (e->d_name[0] != '.')
+			fail_msg("socket %s is left", e->d_name);
+}
+
+static void on_closed_all(uv_handle_t *handle, void *arg)
+{
+	(void)arg;
+	if (!uv_is_closing(handle))
+		uv_close(handle, NULL);
+}
+
+void fixture_close(struct fixture *f)
+{
+	char command[128];
+
+	/* Sessions that a test left running are its own fault; they would never end here. */
+	if (f->client)
+		f->client = shim_client_free(f->client);
+	uv_walk(&f->loop, on_closed_all, NULL);
+	(void)uv_run(&f->loop, UV_RUN_DEFAULT);
+	assert_int_equal(uv_loop_close(&f->loop), 0);
+	if (f->launcher > 0) {
+		int status;
+
+		assert_int_equal(kill(f->launcher, SIGTERM), 0);
+		assert_int_equal(waitpid(f->launcher, &status, 0), f->launcher);
+		assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+	}
+	while (waitpid(-1, NULL, 0) > 0)
+		;
+	assert_int_equal(errno, ECHILD);
+	check_runtime_empty(f);
+	check_groups_gone(f);
+	(void)close_fd(f->listen_fd);
+	(void)close_fd(f->sessions_fd);
+	(void)close_fd(f->runtime_fd);
+	(void)close_fd(f->dir_fd);
+	(void)snprintf(command, sizeof(command), "rm -rf %s", f->dir);
+	assert_int_equal(system(command), 0);
+	free(f);
+}
+
+/* --- launching --- */
+
+struct launch_request fixture_request(uint64_t serial, const char *const *argv)
+{
+	struct launch_request q = {
+		.serial = serial,
+		.attempt = 1,
+		.uid = geteuid(),
+		.gid = getegid(),
+		.argv = argv,
+		.env = default_env,
+		.n_env = ARRAY_SIZE(default_env),
+		.work_dir = "/",
+	};
+
+	while (argv[q.n_argv])
+		q.n_argv++;
+	return q;
+}
+
+void fixture_launch(struct fixture *f, const struct launch_request *request)
+{
+	struct error err;
+
+	if (shim_client_launch(f->client, request, &err) < 0)
+		fail_msg("launch: %s", err.reason);
+}
+
+void fixture_launch_shell(struct fixture *f, uint64_t serial, const char *script)
+{
+	const char *const argv[] = {"sh", "-c", script, NULL};
+	struct launch_request q = fixture_request(serial, argv);
+
+	q.work_dir = f->dir;
+	fixture_launch(f, &q);
+}
+
+const struct outcome *fixture_run(struct fixture *f, const struct launch_request *request)
+{
+	fixture_launch(f, request);
+	fixture_until(f, fixture_ended(f, request->serial));
+	return &f->outcomes[request->serial];
+}
+
+const struct outcome *fixture_run_shell(struct fixture *f, uint64_t serial, const char *script)
+{
+	fixture_launch_shell(f, serial, script);
+	fixture_until(f, fixture_ended(f, serial));
+	return &f->outcomes[serial];
+}
+
+static void on_signalled(void *arg, int error)
+{
+	assert_int_equal(error, 0);
+	*(bool *)arg = true;
+}
+
+void fixture_signal(struct fixture *f, uint64_t serial, uint8_t key, enum shim_signal signal)
+{
+	uint8_t bytes[SHIM_KEY_BYTES] = {key};
+	bool done = false;
+	struct error err;
+
+	if (shim_client_signal(f->client, serial, 1, bytes, signal, on_signalled, &done, &err) < 0)
+		fail_msg("signal: %s", err.reason);
+	fixture_until(f, done);
+}
+
+const char *fixture_log(const struct fixture *f, uint64_t serial)
+{
+	static char text[65536];
+	AUTO_CLOSE int dir = session_dir_open(f->sessions_fd, serial);
+	AUTO_CLOSE int fd = dir < 0 ? -1 : openat(dir, "log", O_RDONLY | O_CLOEXEC);
+	ssize_t n = fd < 0 ? -1 : read(fd, text, sizeof(text) - 1);
+
+	text[n < 0 ? 0 : n] = '\0';
+	return text;
+}

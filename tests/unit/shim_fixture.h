@@ -1,0 +1,82 @@
+/*
+ * A real launcher in a directory of its own, and a client of it, for the tests of drivers/shim.
+ *
+ * Everything goes when the fixture does: fixture_close() fails the test when a process, a control
+ * group or a file in the runtime directory is left.
+ */
+#ifndef CLOOP_TESTS_UNIT_SHIM_FIXTURE_H
+#define CLOOP_TESTS_UNIT_SHIM_FIXTURE_H
+
+#include <stdbool.h>
+#include <sys/types.h>
+#include <uv.h>
+
+#include "drivers/shim/client.h"
+
+#define FIXTURE_SERIALS 1024
+/* Far beyond what anything takes; only a broken program meets it. */
+#define FIXTURE_WAIT_MS 60000
+
+/* What the client said about one session. */
+struct outcome {
+	int n_started, n_failed, n_exited, n_lost;
+	struct shim_started started;
+	struct shim_exit exit;
+	struct error err;
+};
+
+struct fixture {
+	char dir[64];
+	char cgroup_parent[48];
+	const char *cgroup_root; /* NULL: the machine's */
+	int dir_fd, sessions_fd, runtime_fd, listen_fd;
+	pid_t launcher;
+	uv_loop_t loop;
+	uv_timer_t tick;
+	struct shim_client *client;
+	uint64_t epoch;
+	int n_ready, n_disconnected;
+	unsigned abilities;
+	struct outcome outcomes[FIXTURE_SERIALS];
+};
+
+/* Makes the directories, the socket, the launcher and the client, and waits until it is ready. */
+struct fixture *fixture_open(void);
+/* The same with options: faults for the launcher (CLOOP_FAULT), a control group tree. */
+struct fixture *fixture_open_with(const char *fault, const char *cgroup_root);
+void fixture_close(struct fixture *f);
+
+void fixture_start_launcher(struct fixture *f, const char *fault);
+void fixture_kill_launcher(struct fixture *f);
+void fixture_start_client(struct fixture *f);
+/* As if the hub were killed: nothing of the client is left, nothing was said. */
+void fixture_drop_client(struct fixture *f);
+
+/* Runs the loop until the condition holds, and fails the test when it does not come to. */
+bool fixture_turn(struct fixture *f, uint64_t *deadline);
+#define fixture_until(f, condition)                                                                \
+	do {                                                                                       \
+		uint64_t deadline_ = 0;                                                            \
+		while (!(condition))                                                               \
+			if (!fixture_turn((f), &deadline_))                                        \
+				fail_msg("never came: %s", #condition);                            \
+	} while (0)
+
+/* A request with the test's own ids, work_dir "/" and PATH in env. argv ends with NULL. */
+struct launch_request fixture_request(uint64_t serial, const char *const *argv);
+/* Launches `sh -c script`. */
+void fixture_launch_shell(struct fixture *f, uint64_t serial, const char *script);
+void fixture_launch(struct fixture *f, const struct launch_request *request);
+/* Launches and waits for the end; returns what was said. */
+const struct outcome *fixture_run(struct fixture *f, const struct launch_request *request);
+const struct outcome *fixture_run_shell(struct fixture *f, uint64_t serial, const char *script);
+void fixture_signal(struct fixture *f, uint64_t serial, uint8_t key, enum shim_signal signal);
+bool fixture_ended(const struct fixture *f, uint64_t serial);
+/* The session's log as text; static storage. */
+const char *fixture_log(const struct fixture *f, uint64_t serial);
+/* Whether a process is there and no zombie. */
+bool fixture_alive(pid_t pid);
+/* The number in a file of the fixture's directory, 0 until there is one. */
+int fixture_number(const struct fixture *f, const char *name);
+
+#endif
