@@ -15,7 +15,7 @@ struct registry {
 	size_t n, cap;
 	char *default_id; /* "" when there is none */
 	int64_t last_serial;
-	int64_t changed_ns;
+	int64_t changed_ns, default_changed_ns;
 };
 
 static void executor_free(struct executor *e)
@@ -107,6 +107,11 @@ struct driver *registry_driver(struct registry *r, const char *kind)
 int64_t registry_changed_ns(const struct registry *r)
 {
 	return r->changed_ns;
+}
+
+int64_t registry_default_changed_ns(const struct registry *r)
+{
+	return r->default_changed_ns;
 }
 
 int64_t registry_next_serial(struct registry *r)
@@ -381,6 +386,7 @@ void registry_changed(struct registry *r, struct registry_change *c)
 	if (c->default_id) {
 		free(r->default_id);
 		r->default_id = take_ptr(c->default_id);
+		r->default_changed_ns = c->at_ns;
 	}
 	if (c->kind == REGISTRY_REMOVE) {
 		if (found && r->list[at]->record.serial == c->serial) {

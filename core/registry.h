@@ -55,6 +55,9 @@ struct driver *registry_driver(struct registry *r, const char *kind);
 /* When an executor came or went last. */
 int64_t registry_changed_ns(const struct registry *r);
 
+/* When another one became the default last; 0: not since the load. */
+int64_t registry_default_changed_ns(const struct registry *r);
+
 /* "unconfigured", or the state of its health ("" reads as ready). Static or the record's storage. */
 const char *executor_state(const struct executor *e);
 

@@ -30,6 +30,7 @@ struct hub {
 	gid_t gid_cloop, gid_admin; /* 0 when the group is missing (root's hub) */
 	bool groups_missing;
 	int64_t started_ns;
+	int64_t changed_ns; /* when an executor or a session changed last */
 	uint64_t boot_ns_at_start;
 
 	bool stopping; /* blocked readers get end of file */

@@ -44,12 +44,13 @@ static int stream_follow(const struct view *v, struct area_handle *h, void *data
 }
 
 /*
- * The size of a file that blocks: what there is by now. While more may come it is not shown empty, or
- * sendfile(2) would not even ask for it.
+ * The size of a file that blocks: what there is by now. Whoever opens it while more may come is not
+ * shown an empty file, or sendfile(2) would not even ask for its bytes; whoever seeks to the end is
+ * told the truth, or tail would cut the first byte off.
  */
-static uint64_t size_or_more(uint64_t size, bool ended)
+static uint64_t size_or_more(const struct view *v, uint64_t size, bool ended)
 {
-	return size == 0 && !ended ? 1 : size;
+	return size == 0 && !ended && !v->on_handle ? 1 : size;
 }
 
 static int size_follow(const struct view *v, uint64_t *ret)
@@ -66,7 +67,7 @@ static int size_follow(const struct view *v, uint64_t *ret)
 		return error;
 	int r = log_reader_sizes(reader, &sizes, NULL);
 	if (r == 0)
-		*ret = size_or_more(sizes.log_bytes, ended);
+		*ret = size_or_more(v, sizes.log_bytes, ended);
 	return r;
 }
 
@@ -179,7 +180,7 @@ static int size_wait(const struct view *v, uint64_t *ret)
 
 	if (n < 0 && n != -EAGAIN)
 		return n;
-	*ret = size_or_more(n < 0 ? 0 : (uint64_t)n, n >= 0);
+	*ret = size_or_more(v, n < 0 ? 0 : (uint64_t)n, n >= 0);
 	return 0;
 }
 
@@ -207,7 +208,7 @@ static int size_drained(const struct view *v, uint64_t *ret)
 
 	if (!e)
 		return -ESTALE;
-	*ret = size_or_more(e->inflight > 0 ? 0 : sizeof(drained_text) - 1, false);
+	*ret = size_or_more(v, e->inflight > 0 ? 0 : sizeof(drained_text) - 1, false);
 	return 0;
 }
 

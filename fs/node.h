@@ -85,6 +85,7 @@ struct view {
 	struct hub *hub;
 	struct node node;
 	uid_t uid; /* the caller's */
+	bool on_handle; /* asked about an open descriptor */
 };
 
 /* A read that can be answered at once, or not yet. */
@@ -123,6 +124,9 @@ struct node_file {
 	 */
 	int (*stream)(const struct view *v, struct area_handle *h, void *data, size_t len,
 		      uint64_t off, struct stream_result *ret);
+
+	/* When the content changed last. NULL: with the object. */
+	int64_t (*changed)(const struct view *v);
 
 	/* A link that may have no target: whether it has none now, and is not there. */
 	bool (*absent)(struct hub *hub, uint32_t serial);

@@ -83,6 +83,12 @@ static int render_status(const struct view *v, struct buf *out)
 	return out->failed;
 }
 
+/* When what /status and /events show changed last. */
+static int64_t changed_hub(const struct view *v)
+{
+	return v->hub->changed_ns;
+}
+
 /* --- the latest refusal --------------------------------------------------------------------- */
 
 static json_t *latest_refusal(const struct view *v)
@@ -124,6 +130,17 @@ static int render_error_json(const struct view *v, struct buf *out)
 	if (text)
 		buf_printf(out, "%s\n", text);
 	return out->failed;
+}
+
+static int64_t changed_error(const struct view *v)
+{
+	AUTO_JSON json_t *refusal = latest_refusal(v);
+	struct json_object o;
+	int64_t at_ns = v->hub->started_ns;
+
+	if (refusal && json_object_begin(&o, refusal, "", NULL) == 0)
+		(void)json_object_time(&o, "at", &at_ns, NULL);
+	return at_ns;
 }
 
 /* --- events --------------------------------------------------------------------------------- */
@@ -173,6 +190,13 @@ static int render_default_id(const struct view *v, struct buf *out)
 	return out->failed;
 }
 
+static int64_t changed_default(const struct view *v)
+{
+	int64_t changed_ns = registry_default_changed_ns(v->hub->registry);
+
+	return changed_ns ? changed_ns : v->hub->started_ns;
+}
+
 static void command_default_id(struct change *c, const char *command)
 {
 	struct text_view id = text_trim(command, strlen(command));
@@ -191,36 +215,31 @@ static void command_default_id(struct change *c, const char *command)
 		registry_change_commit(c);
 }
 
-static int root_object(struct hub *hub, uint32_t serial, struct object_info *ret)
-{
-	int64_t now = clock_now_ns();
-
-	(void)serial;
-	/* The files of the root show the daemon as it is at this moment. */
-	*ret = (struct object_info){.changed_ns = now, .created_ns = hub->started_ns};
-	return 0;
-}
-
 static const struct node_file root_files[] = {
 	{.name = "README", .type = FILE_TEXT, .mode = 0444, .fixed = true, .render = render_readme,
 	 .doc = "What is where in this tree, in short."},
 	{.name = "version", .type = FILE_TEXT, .mode = 0444, .fixed = true, .render = render_version,
 	 .doc = "The version of the daemon."},
 	{.name = "status", .type = FILE_TEXT, .mode = 0444, .render = render_status,
+	 .changed = changed_hub,
 	 .doc = "For people: the executors and what is in flight."},
 	{.name = "error", .type = FILE_TEXT, .mode = 0444, .render = render_error,
+	 .changed = changed_error,
 	 .doc = "Why your latest refused change was refused, in one sentence. (A refusal by file mode is "
 		"the kernel's and leaves none.)"},
 	{.name = "error.json", .type = FILE_TEXT, .mode = 0444, .render = render_error_json,
+	 .changed = changed_error,
 	 .doc = "The same as {\"file\",\"errno\",\"reason\",\"field\",\"remedy\",\"at\"}."},
 	{.name = "events", .type = FILE_LOG, .mode = 0440, .owner = OWNER_ADMIN, .size = size_events,
-	 .pread = pread_events,
+	 .pread = pread_events, .changed = changed_hub,
 	 .doc = "One JSON object a line: executors that come, go and change state, sessions that start and "
 		"end."},
 	{.name = "default", .type = FILE_LINK, .render = render_default, .absent = default_absent,
+	 .changed = changed_default,
 	 .doc = "Link to the default executor; absent when there is none."},
 	{.name = "default_id", .type = FILE_CONTROL, .mode = 0664, .owner = OWNER_ADMIN,
 	 .render = render_default_id, .command = command_default_id,
+	 .changed = changed_default,
 	 .doc = "The id of the default executor; write another one."},
 	{.name = "executors", .type = FILE_DIR, .child = NODE_EXECUTORS, .fixed = true,
 	 .doc = "Where workloads run."},
@@ -237,5 +256,4 @@ const struct node_dir root_dir = {
 	.mode = 0755,
 	.files = root_files,
 	.n_files = ARRAY_SIZE(root_files),
-	.object = root_object,
 };

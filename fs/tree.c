@@ -123,16 +123,25 @@ static void op_lookup(fuse_req_t req, fuse_ino_t parent, const char *name)
 	(void)fuse_reply_entry(req, &e);
 }
 
-/* A file that is served from its handle has the size of what the handle holds. */
+/*
+ * On a descriptor (the kernel asks so for the end to seek to), a file that is served from its handle
+ * has the size of what the handle holds, and one that blocks that of what there is by now.
+ */
 static void size_of_handle(struct hub *hub, struct node node, uint64_t fh, struct stat *st)
 {
 	const struct node_file *file = node_file(node);
 	const struct area_handle *h = area_handle_get(hub->area, fh);
+	uint64_t size;
 
-	if (!file || !h || !h->text_valid)
+	if (!file || !h)
 		return;
-	st->st_size = (off_t)h->text.len;
-	st->st_blocks = (blkcnt_t)((h->text.len + 511) / 512);
+	const struct view v = {.hub = hub, .node = node, .uid = h->uid, .on_handle = true};
+	if (h->text_valid)
+		size = h->text.len;
+	else if (!file->stream || file->size(&v, &size) < 0)
+		return;
+	st->st_size = (off_t)size;
+	st->st_blocks = (blkcnt_t)((size + 511) / 512);
 }
 
 static void op_getattr(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
