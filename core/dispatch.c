@@ -630,6 +630,7 @@ int dispatch_load(struct dispatch *d, struct error *err)
 		l->phase = PHASE_LAUNCHING;
 		l->visible = true;
 		l->adopted = true;
+		l->started_told = l->row.state == SESSION_RUNNING;
 		if (live_add(d, l) < 0) {
 			live_free(l);
 			return error_oom(err);

@@ -18,7 +18,7 @@ struct state_op {
 	struct dispatch *dispatch;
 	struct session row; /* texts are owned copies */
 	char *driver;       /* kind, for the handle record */
-	bool ends;
+	bool starts, ends; /* what it tells: both for a session that was found at its end */
 	bool answered;
 };
 
@@ -60,13 +60,12 @@ static struct state_op *state_op_new(struct dispatch *d, const struct live *l)
 	return s;
 }
 
-static int append_event(struct store_tx *tx, const struct session *row, const char *type, int64_t at_ns,
-			struct error *err)
+static int append_event(struct store_tx *tx, const struct session *row, bool ended, struct error *err)
 {
 	AUTO_JSON json_t *o = json_object();
-	bool ended = session_state_finished(row->state);
+	int64_t at_ns = ended ? row->finished_at_ns : row->started_at_ns;
 
-	if (!o || json_put_string(o, "type", type) < 0 || json_put_int(o, "uid", row->uid) < 0 ||
+	if (!o || json_put_string(o, "type", ended ? "session.ended" : "session.started") < 0 || json_put_int(o, "uid", row->uid) < 0 ||
 	    json_put_string(o, "session", row->name) < 0 ||
 	    json_put_string(o, "executor_id", row->executor) < 0 ||
 	    json_put_int(o, "attempt", row->attempt) < 0 || json_put_int_if(o, "pid", row->pid) < 0)
@@ -111,7 +110,7 @@ static int apply_running(struct store_tx *tx, struct store_op *op, struct error 
 	int r = session_set_running(tx, row->serial, row->claim_token, &running, err);
 	if (r >= 0)
 		r = handle_record_put(tx, &handle, err);
-	return r < 0 ? r : append_event(tx, row, "session.started", row->started_at_ns, err);
+	return r < 0 ? r : append_event(tx, row, false, err);
 }
 
 static int apply_ended(struct store_tx *tx, struct store_op *op, struct error *err)
@@ -133,7 +132,9 @@ static int apply_ended(struct store_tx *tx, struct store_op *op, struct error *e
 	int r = session_set_finished(tx, row->serial, row->claim_token, &finished, err);
 	if (r >= 0)
 		r = handle_record_delete(tx, row->handle_id, err);
-	return r < 0 ? r : append_event(tx, row, "session.ended", row->finished_at_ns, err);
+	if (r >= 0 && s->starts)
+		r = append_event(tx, row, false, err);
+	return r < 0 ? r : append_event(tx, row, true, err);
 }
 
 static void state_written(struct store_op *op, int result, const struct error *err)
@@ -149,6 +150,7 @@ static void state_written(struct store_op *op, int result, const struct error *e
 		} else {
 			dispatch_say(d, l, "its end could not be recorded yet", err->reason);
 			l->unwritten = true;
+			l->started_told = l->started_told && !s->starts;
 		}
 	}
 	state_op_free(s);
@@ -163,6 +165,8 @@ static void write_state(struct dispatch *d, struct live *l, bool ends)
 		return;
 	}
 	s->ends = ends;
+	s->starts = !l->started_told && l->row.started_at_ns != 0;
+	l->started_told = l->started_told || s->starts;
 	s->op.apply = ends ? apply_ended : apply_running;
 	s->op.done = state_written;
 	store_submit(d->store, &s->op);
