@@ -151,6 +151,10 @@ static void folder_removed(uv_work_t *work, int status)
 		free(r);
 		return;
 	}
+	if (!r->process->hub.store) { /* the hub is ending: redeemed at the next start */
+		free(r);
+		return;
+	}
 	r->op.apply = apply_redeem;
 	r->op.done = redeemed;
 	store_submit(r->process->hub.store, &r->op);
@@ -456,9 +460,7 @@ static int serve(struct process *p, struct error *err)
 {
 	struct hub *hub = &p->hub;
 
-	int r = prepare_loop(p, err);
-	if (r >= 0)
-		r = area_attach(hub->options->area_fd, &hub->area, err);
+	int r = area_attach(hub->options->area_fd, &hub->area, err);
 	if (r < 0)
 		return r;
 	area_header(hub->area)->hub_epoch++;
@@ -483,17 +485,31 @@ static int serve(struct process *p, struct error *err)
 	return hub->exit_status;
 }
 
-/* An orderly end: what is open is closed, so that leaks show in the sanitizers. */
+static void close_handle(uv_handle_t *handle, void *unused)
+{
+	(void)unused;
+	if (!uv_is_closing(handle))
+		uv_close(handle, NULL);
+}
+
+/*
+ * An orderly end. The writer thread ends first, as it wakes the loop; then whatever the loop still
+ * holds is closed while the structs that it lies in are there.
+ */
 static void tear_down(struct process *p)
 {
 	struct hub *hub = &p->hub;
 
 	if (hub->wire)
 		wire_stop(hub->wire);
-	hub->watch = watch_free(hub->watch);
-	hub->logs = logs_free(hub->logs);
 	hub->store = store_free(hub->store);
 	p->localprocess = localprocess_free(p->localprocess);
+	uv_walk(&hub->loop, close_handle, NULL);
+	(void)uv_run(&hub->loop, UV_RUN_DEFAULT);
+	(void)uv_loop_close(&hub->loop);
+
+	hub->watch = watch_free(hub->watch);
+	hub->logs = logs_free(hub->logs);
 	hub->dispatch = dispatch_free(hub->dispatch);
 	hub->registry = registry_free(hub->registry);
 	hub->wire = wire_free(hub->wire);
@@ -518,7 +534,13 @@ int hub_run(const struct hub_options *options)
 	p->hub.gid = getegid();
 	p->hub.started_ns = clock_now_ns();
 	find_groups(&p->hub);
-	int r = serve(p, &err);
+	int r = prepare_loop(p, &err);
+	if (r < 0) {
+		hub_log("%s", err.reason);
+		free(p);
+		return 1;
+	}
+	r = serve(p, &err);
 	if (r < 0) {
 		char sentence[KEEPER_TEXT_MAX];
 
