@@ -36,7 +36,8 @@ static int take_options(struct store *s, const char *path, const struct store_op
 	s->busy_timeout_ms = opts->busy_timeout_ms ? opts->busy_timeout_ms : STORE_BUSY_TIMEOUT_MS;
 	s->schema = opts->schema ? opts->schema : &store_schema_builtin;
 	s->check_bytes = opts->check_bytes ? opts->check_bytes : STORE_CHECK_BYTES;
-	s->wal_truncate_from = STORE_WAL_TRUNCATE_PAGES;
+	s->wal_limit = opts->wal_pages ? opts->wal_pages : STORE_WAL_PAGES;
+	s->checkpoint_from = s->wal_limit;
 	s->path = strdup(path);
 	if (!s->path)
 		return error_oom(err);

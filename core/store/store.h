@@ -38,13 +38,13 @@
 #define STORE_BATCH_NS INT64_C(20000000)
 
 /*
- * The write-ahead log: from the first number of pages on it is copied into the database after each
- * commit (and then starts over, as there are no long readers); from the second on it is also cut
- * to nothing, waiting this long for readers. An outsider that keeps a read transaction open can
- * make it grow; each further try then waits until it has grown by as much again.
+ * The write-ahead log: at this many pages (4 MiB) it is copied into the database after a commit,
+ * and then starts over, as there are no long readers. An outsider that keeps a read transaction
+ * open can make it grow: it is tried again after as many more pages, and from so many times that on
+ * the log is also cut to nothing, waiting this long for readers.
  */
 #define STORE_WAL_PAGES 1000
-#define STORE_WAL_TRUNCATE_PAGES 4000
+#define STORE_WAL_TRUNCATE_TIMES 4
 #define STORE_WAL_TRUNCATE_WAIT_MS 100
 
 /*
@@ -78,6 +78,7 @@ struct store_options {
 	const char *vfs;                   /* NULL: SQLite's default */
 	const struct store_schema *schema; /* NULL: the built-in one */
 	int64_t check_bytes;               /* 0: STORE_CHECK_BYTES; -1: no size is small */
+	int wal_pages;                     /* 0: STORE_WAL_PAGES */
 };
 
 /*

@@ -54,20 +54,26 @@ static void apply_one(struct store *s, struct store_op *op)
 
 	op->error = (struct error){0};
 	int r = store_exec(tx, "SAVEPOINT op", "begin a change", &op->error);
-
 	if (r == 0) {
 		r = op->apply(tx, op, &op->error);
 		if (r < 0 && op->error.code == 0)
 			(void)error_set(&op->error, -r, "%s", strerror(-r));
 	}
-	/* Some failures make SQLite roll back the transaction itself: then there is no savepoint. */
-	if (r < 0 && !sqlite3_get_autocommit(tx->db))
-		(void)sqlite3_exec(tx->db, "ROLLBACK TO op", NULL, NULL, NULL);
-	if (!sqlite3_get_autocommit(tx->db)) {
-		int rc = sqlite3_exec(tx->db, "RELEASE op", NULL, NULL, NULL);
+	if (sqlite3_get_autocommit(tx->db)) {
+		/* SQLite gave up the whole transaction, even if the operation took no notice. */
+		int rc = sqlite3_extended_errcode(tx->db);
 
+		if (r >= 0)
+			r = store_fault(tx, rc == SQLITE_OK ? SQLITE_ABORT_ROLLBACK : rc,
+					"be changed", &op->error);
+	} else {
+		if (r < 0)
+			(void)sqlite3_exec(tx->db, "ROLLBACK TO op", NULL, NULL, NULL);
+		int rc = sqlite3_exec(tx->db, "RELEASE op", NULL, NULL, NULL);
 		if (rc != SQLITE_OK && r >= 0)
 			r = store_fault(tx, rc, "be changed", &op->error);
+		if (rc != SQLITE_OK)
+			rollback(s);
 	}
 	op->result = r;
 }
@@ -225,21 +231,25 @@ static void publish(struct store *s, struct store_queue *batch, bool failed, boo
 		s->wake(s->user);
 }
 
-void store_writer_checkpoint(struct store *s)
+static void checkpoint(struct store *s)
 {
 	sqlite3 *db = s->writer.db;
-	int pages = s->wal_pages;
+	bool truncate = s->wal_pages >= s->wal_limit * STORE_WAL_TRUNCATE_TIMES;
 
-	if (pages >= STORE_WAL_PAGES)
-		(void)sqlite3_wal_checkpoint_v2(db, "main", SQLITE_CHECKPOINT_PASSIVE, NULL, NULL);
-	if (pages < s->wal_truncate_from)
+	/* A short log has started over. */
+	if (s->wal_pages < s->wal_limit)
+		s->checkpoint_from = s->wal_limit;
+	if (s->wal_pages < s->checkpoint_from)
 		return;
 	(void)sqlite3_busy_timeout(db, STORE_WAL_TRUNCATE_WAIT_MS);
-	int rc = sqlite3_wal_checkpoint_v2(db, "main", SQLITE_CHECKPOINT_TRUNCATE, NULL, NULL);
+	/* A checkpoint that fails loses nothing; the next one does its work. */
+	int rc = sqlite3_wal_checkpoint_v2(
+		db, "main", truncate ? SQLITE_CHECKPOINT_TRUNCATE : SQLITE_CHECKPOINT_PASSIVE, NULL,
+		NULL);
 	(void)sqlite3_busy_timeout(db, (int)s->busy_timeout_ms);
-	if (rc == SQLITE_OK)
+	if (truncate && rc == SQLITE_OK)
 		s->wal_pages = 0;
-	s->wal_truncate_from = s->wal_pages + STORE_WAL_TRUNCATE_PAGES;
+	s->checkpoint_from = s->wal_pages + s->wal_limit;
 }
 
 void *store_writer_main(void *arg)
@@ -263,7 +273,7 @@ void *store_writer_main(void *arg)
 
 			publish(s, &batch, r < 0, committed);
 			if (committed)
-				store_writer_checkpoint(s);
+				checkpoint(s);
 		}
 	}
 }
