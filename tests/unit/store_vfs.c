@@ -12,6 +12,7 @@ struct shim_file {
 	sqlite3_file base;
 	enum vfs_file_kind kind;
 	int last_errno;
+	bool fresh; /* created and not synced since: the first sync includes the directory */
 	sqlite3_file *real; /* behind this struct */
 };
 
@@ -132,7 +133,8 @@ static int shim_sync(sqlite3_file *f, int flags)
 	if (file_fault(f, VFS_SYNC))
 		return SQLITE_IOERR_FSYNC;
 	int rc = REAL(f)->pMethods->xSync(REAL(f), flags);
-	record(VFS_SYNC, KIND(f), 0, NULL, 0);
+	record(VFS_SYNC, KIND(f), ((struct shim_file *)f)->fresh, NULL, 0);
+	((struct shim_file *)f)->fresh = false;
 	return rc;
 }
 
@@ -229,8 +231,12 @@ static int shim_open(sqlite3_vfs *vfs, const char *name, sqlite3_file *f, int fl
 		     : flags & SQLITE_OPEN_WAL          ? VFS_WAL
 		     : flags & SQLITE_OPEN_MAIN_JOURNAL ? VFS_JOURNAL
 							: VFS_FILES;
+	int exists = 1;
 	if (fault_of(VFS_OPEN, file->kind))
 		return SQLITE_CANTOPEN;
+	if (file->kind == VFS_WAL || file->kind == VFS_JOURNAL)
+		(void)shim.real->xAccess(shim.real, name, SQLITE_ACCESS_EXISTS, &exists);
+	file->fresh = !exists;
 	int rc = shim.real->xOpen(shim.real, name, file->real, flags, ret_flags);
 	if (rc == SQLITE_OK)
 		file->base.pMethods = &shim_methods;
@@ -426,15 +432,18 @@ static bool is_change(const struct vfs_event *e, enum vfs_file_kind kind)
 /* One file: what was synced for certain, and of the rest what this loss leaves. */
 static void rebuild_file(size_t n, enum vfs_loss loss, enum vfs_file_kind kind, struct image *im)
 {
-	size_t synced = 0, last = 0, nth = 0;
+	size_t synced = 0, deleted = 0, last = 0, nth = 0;
 
 	for (size_t i = 0; i < n; i++) {
 		const struct vfs_event *e = &shim.events[i];
 
-		/* A deletion that was asked to be durable is a sync of the name. */
-		if (e->file == kind &&
-		    (e->call == VFS_SYNC || (e->call == VFS_DELETE && e->offset != 0)))
+		if (e->file == kind && e->call == VFS_SYNC)
 			synced = i + 1;
+		if (e->file == kind && e->call == VFS_DELETE)
+			deleted = i + 1;
+		/* The directory was synced, and with it a deletion before. */
+		if ((e->call == VFS_SYNC || e->call == VFS_DELETE) && e->offset != 0)
+			synced = deleted > synced ? deleted : synced;
 		if (is_change(e, kind))
 			last = i;
 	}
