@@ -148,6 +148,7 @@ static int open_all(struct store *s, struct error *err)
 			       "be set up", err);
 	if (r < 0)
 		return r;
+	(void)sqlite3_busy_timeout(s->reader.db, STORE_READER_BUSY_TIMEOUT_MS);
 	(void)sqlite3_db_config(s->writer.db, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 0, NULL);
 	/* Starts with an empty log; when that fails, the next checkpoint does it. */
 	(void)sqlite3_wal_checkpoint_v2(s->writer.db, "main", SQLITE_CHECKPOINT_TRUNCATE, NULL,

@@ -30,6 +30,9 @@
 /* Longer than any transaction of an operator's sqlite3 shell that is not simply left open. */
 #define STORE_BUSY_TIMEOUT_MS 5000U
 
+/* The reader runs in the loop, which must not stand still: a held database is EBUSY at once. */
+#define STORE_READER_BUSY_TIMEOUT_MS 50
+
 /*
  * A batch ends after so many operations, or after so long: what waits behind it, and what is in it,
  * waits no longer than this plus one fsync, and its part of the write-ahead log stays small.

@@ -41,41 +41,49 @@ int store_wal_hook(void *arg, sqlite3 *db, const char *name, int pages)
 	return SQLITE_OK;
 }
 
+/* Without memory even this can fail: then begin() tries again, and nothing is committed before. */
 static void rollback(struct store *s)
 {
 	if (!sqlite3_get_autocommit(s->writer.db))
 		(void)sqlite3_exec(s->writer.db, "ROLLBACK", NULL, NULL, NULL);
 }
 
-/* One operation in its savepoint. */
-static void apply_one(struct store *s, struct store_op *op)
+/* The failure that an operation took no notice of, if SQLite still knows it. */
+static int given_up(struct store_tx *tx, struct error *err)
+{
+	int rc = sqlite3_extended_errcode(tx->db);
+
+	if (rc == SQLITE_OK || rc == SQLITE_ROW || rc == SQLITE_DONE)
+		return error_set(err, EIO, "the database %s gave up the transaction",
+				 tx->store->path);
+	return store_fault(tx, rc, "be changed", err);
+}
+
+/*
+ * One operation in its savepoint. Fails when the transaction cannot go on: when SQLite gave it
+ * up, even if the operation took no notice, or when an operation that refused cannot be undone.
+ * Then *err says why, for the whole batch.
+ */
+static int apply_one(struct store *s, struct store_op *op, struct error *err)
 {
 	struct store_tx *tx = &s->writer;
+	int r = store_exec(tx, "SAVEPOINT op", "begin a change", err);
 
+	if (r < 0)
+		return r;
 	op->error = (struct error){0};
-	int r = store_exec(tx, "SAVEPOINT op", "begin a change", &op->error);
-	if (r == 0) {
-		r = op->apply(tx, op, &op->error);
-		if (r < 0 && op->error.code == 0)
-			(void)error_set(&op->error, -r, "%s", strerror(-r));
-	}
+	op->result = op->apply(tx, op, &op->error);
+	if (op->result < 0 && op->error.code == 0)
+		(void)error_set(&op->error, -op->result, "%s", strerror(-op->result));
 	if (sqlite3_get_autocommit(tx->db)) {
-		/* SQLite gave up the whole transaction, even if the operation took no notice. */
-		int rc = sqlite3_extended_errcode(tx->db);
-
-		if (r >= 0)
-			r = store_fault(tx, rc == SQLITE_OK ? SQLITE_ABORT_ROLLBACK : rc,
-					"be changed", &op->error);
-	} else {
-		if (r < 0)
-			(void)sqlite3_exec(tx->db, "ROLLBACK TO op", NULL, NULL, NULL);
-		int rc = sqlite3_exec(tx->db, "RELEASE op", NULL, NULL, NULL);
-		if (rc != SQLITE_OK && r >= 0)
-			r = store_fault(tx, rc, "be changed", &op->error);
-		if (rc != SQLITE_OK)
-			rollback(s);
+		if (op->result >= 0)
+			return given_up(tx, err);
+		*err = op->error;
+		return op->result;
 	}
-	op->result = r;
+	if (op->result < 0)
+		r = store_exec(tx, "ROLLBACK TO op", "undo a change", err);
+	return r < 0 ? r : store_exec(tx, "RELEASE op", "end a change", err);
 }
 
 /* The write-ahead log's header and each page's, and where the index of it tells its length. */
@@ -136,6 +144,7 @@ static int begin(struct store *s, struct error *err)
 {
 	int moved = 0;
 
+	rollback(s);
 	if (s->unsettled)
 		wal_cut(s);
 	/* A database that was deleted would take changes and lose them with the process. */
@@ -186,14 +195,9 @@ static int run_batch(struct store *s, struct store_queue *waiting, struct store_
 		store_queue_push(batch, op);
 		if (r < 0)
 			continue;
-		apply_one(s, op);
+		r = apply_one(s, op, &err);
 		changed = changed || op->result >= 0;
-		if (sqlite3_get_autocommit(s->writer.db)) {
-			err = op->error;
-			r = op->result;
-			break;
-		}
-		if (clock_boot_ns() >= until)
+		if (r < 0 || clock_boot_ns() >= until)
 			break;
 	}
 	if (r == 0 && changed)
