@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "core/clock.h"
 #include "core/store/meta.h"
@@ -270,22 +271,20 @@ static void closing_answers_all_that_waits(void **state)
 	assert_null(store_free(NULL));
 }
 
-/* A row of some pages, so that the log grows quickly. */
+/* A row of some pages that is never the same twice, so that the log grows quickly. */
 static int set_wide(struct store_tx *tx, void *arg, struct error *err)
 {
-	static const char digits[] = "0123456789abcdef";
 	char key[24], text[8001];
 
-	for (size_t i = 0; i < sizeof(text) - 1; i++)
-		text[i] = digits[(i * (size_t)(*(int *)arg + 7)) % 16];
-	text[sizeof(text) - 1] = '\0';
+	for (size_t i = 0; i + 8 < sizeof(text); i += 8)
+		(void)snprintf(text + i, 9, "%8d", *(int *)arg);
 	(void)snprintf(key, sizeof(key), "wide%d", *(int *)arg % 40);
 	return meta_set_text(tx, key, text, err);
 }
 
 #define READERS 50
-#define WIDE_WRITES 600
-#define WAL_PAGES 100
+#define WIDE_WRITES 400
+#define WAL_PAGES 50
 #define PAGE_BYTES (4096 + 24)
 
 struct reading {
@@ -313,7 +312,8 @@ static void *read_on_and_on(void *arg)
 			return r;
 		(void)sqlite3_reset(stmt);
 		atomic_fetch_add(&r->reads, 1);
-		(void)sched_yield();
+		/* Fifty at once on two processors would only measure the scheduler. */
+		(void)usleep(5000);
 	}
 	(void)sqlite3_finalize(stmt);
 	(void)sqlite3_close(db);
@@ -367,7 +367,7 @@ static void the_log_stays_short_with_fifty_readers(void **state)
 	}
 	print_message("# %d reads, log at most %d pages\n", atomic_load(&reading.reads),
 		      (int)(largest / PAGE_BYTES));
-	/* Everything written would be ten times that. */
+	/* All that was written is three times that. */
 	assert_in_range(largest, 0, 2 * STORE_WAL_TRUNCATE_TIMES * WAL_PAGES * PAGE_BYTES);
 	assert_true(store_tx_idle(store_reader(s)));
 	s = store_free(s);
@@ -383,13 +383,13 @@ static void a_reader_that_never_ends_stops_nobody(void **state)
 	assert_int_equal(sqlite3_open(dir->db, &other), SQLITE_OK);
 	assert_int_equal(sqlite3_exec(other, "BEGIN; SELECT count(*) FROM meta", NULL, NULL, NULL),
 			 SQLITE_OK);
-	for (int i = 0; i < 3 * STORE_WAL_TRUNCATE_TIMES * WAL_PAGES / 4; i++)
+	for (int i = 0; i < STORE_WAL_TRUNCATE_TIMES * WAL_PAGES; i++)
 		assert_int_equal(help_run(s, set_wide, &i, NULL), 0);
 	assert_true(wal_bytes(dir->db) > STORE_WAL_TRUNCATE_TIMES * WAL_PAGES * PAGE_BYTES);
 	assert_int_equal(sqlite3_exec(other, "COMMIT", NULL, NULL, NULL), SQLITE_OK);
 	assert_int_equal(sqlite3_close(other), SQLITE_OK);
 	/* Once it is gone the log becomes short again. */
-	for (int i = 0; i < WAL_PAGES; i++)
+	for (int i = 1000; i < 1000 + WAL_PAGES; i++)
 		assert_int_equal(help_run(s, set_wide, &i, NULL), 0);
 	assert_in_range(wal_bytes(dir->db), 0, STORE_WAL_TRUNCATE_TIMES * WAL_PAGES * PAGE_BYTES);
 	s = store_free(s);

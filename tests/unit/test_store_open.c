@@ -467,6 +467,7 @@ static void on_a_full_disk(const char *dir)
 	struct error err;
 	char db[160], filler[160];
 	static struct help_op ops[100];
+	static struct help_pair b = {"b", 2};
 	int counter = 0;
 
 	(void)snprintf(db, sizeof(db), "%s/state.db", dir);
@@ -480,9 +481,9 @@ static void on_a_full_disk(const char *dir)
 	fill(filler);
 	/* The log has some room left in its last page of memory, then no more. */
 	for (size_t i = 0; i < ARRAY_SIZE(ops); i++)
-		help_submit(s, &ops[i], help_set, &(struct help_pair){"b", 2}, &counter);
+		help_submit(s, &ops[i], help_set, &b, &counter);
 	store_flush(s);
-	while (help_run(s, help_set, &(struct help_pair){"b", 2}, &err) == 0)
+	while (help_run(s, help_set, &b, &err) == 0)
 		;
 	assert_int_equal(err.code, ENOSPC);
 	assert_non_null(strstr(err.reason, db));
