@@ -525,8 +525,7 @@ int session_count_live(struct store_tx *tx, int64_t executor_serial, int64_t *re
 int session_count(struct store_tx *tx, int64_t *ret, struct error *err)
 {
 	AUTO_QUERY struct store_query q = {0};
-	int r = store_query_begin(&q, tx,
-				  "SELECT count(*) FROM session INDEXED BY session_list", err);
+	int r = store_query_begin(&q, tx, "SELECT count(*) FROM session", err);
 
 	return r < 0 ? r : store_query_scalar(&q, ret, err);
 }

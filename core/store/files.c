@@ -211,10 +211,9 @@ int store_files_prepare(struct store *s, struct store_files *ret, struct error *
 
 	if (r < 0)
 		return r;
+	int64_t wal_bytes = file_size(s->path, "-wal"), journal_bytes = file_size(s->path, "-journal");
 	AUTO_CLOSE int fd = open(s->path, O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
 	bool created = fd < 0 && errno == ENOENT;
-	int64_t wal_bytes = file_size(s->path, "-wal"), journal_bytes = file_size(s->path, "-journal");
-
 	if (fd < 0 && !created) {
 		if (errno == ELOOP || errno == EISDIR || errno == ENXIO)
 			return error_set(err, EINVAL, "the database %s is not a plain file",

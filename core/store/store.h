@@ -30,6 +30,9 @@
 /* Longer than any transaction of an operator's sqlite3 shell that is not simply left open. */
 #define STORE_BUSY_TIMEOUT_MS 5000U
 
+/* The reader runs in the loop, which must not stand still: a held database is EBUSY at once. */
+#define STORE_READER_BUSY_TIMEOUT_MS 50
+
 /*
  * A batch ends after so many operations, or after so long: what waits behind it, and what is in it,
  * waits no longer than this plus one fsync, and its part of the write-ahead log stays small.
@@ -38,13 +41,13 @@
 #define STORE_BATCH_NS INT64_C(20000000)
 
 /*
- * The write-ahead log: from the first number of pages on it is copied into the database after each
- * commit (and then starts over, as there are no long readers); from the second on it is also cut
- * to nothing, waiting this long for readers. An outsider that keeps a read transaction open can
- * make it grow; each further try then waits until it has grown by as much again.
+ * The write-ahead log: at this many pages (4 MiB) it is copied into the database after a commit,
+ * and then starts over, as there are no long readers. An outsider that keeps a read transaction
+ * open can make it grow: it is tried again after as many more pages, and from so many times that on
+ * the log is also cut to nothing, waiting this long for readers.
  */
 #define STORE_WAL_PAGES 1000
-#define STORE_WAL_TRUNCATE_PAGES 4000
+#define STORE_WAL_TRUNCATE_TIMES 4
 #define STORE_WAL_TRUNCATE_WAIT_MS 100
 
 /*
@@ -78,6 +81,7 @@ struct store_options {
 	const char *vfs;                   /* NULL: SQLite's default */
 	const struct store_schema *schema; /* NULL: the built-in one */
 	int64_t check_bytes;               /* 0: STORE_CHECK_BYTES; -1: no size is small */
+	int wal_pages;                     /* 0: STORE_WAL_PAGES */
 };
 
 /*
