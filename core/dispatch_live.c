@@ -122,6 +122,8 @@ static int apply_ended(struct store_tx *tx, struct store_op *op, struct error *e
 		.cause = row->cause,
 		.exit_code = row->exit_code,
 		.signal = row->signal,
+		.pid = row->pid,
+		.started_at_ns = row->started_at_ns,
 		.finished_at_ns = row->finished_at_ns,
 		.error = row->error,
 		.log_bytes = row->log_bytes,
@@ -244,7 +246,8 @@ void live_finish(struct dispatch *d, struct live *l, const struct executor_exit 
 		l->row.started_at_ns = ended->started_at_ns;
 		l->row.pid = (pid_t)ended->pid;
 	}
-	if (ended->cause == SESSION_CAUSE_LOST && strcmp(l->row.boot_id, d->boot_id) != 0)
+	if (ended->cause == SESSION_CAUSE_LOST && l->row.started_at_ns != 0 &&
+	    strcmp(l->row.boot_id, d->boot_id) != 0)
 		set_error(l, "the machine was restarted while it ran");
 	else
 		describe_end(l, ended);

@@ -286,7 +286,7 @@ int session_set_finished(struct store_tx *tx, int64_t serial, const char *claim_
 				 session_state_name(finished->state));
 	int r = store_query_begin(&q, tx,
 				  "UPDATE session SET state = ?, cause = ?, exit_code = ?, "
-				  "signal = ?, finished_at = ?, error = ?, log_bytes = ?, "
+				  "signal = ?, pid = ?, started_at = ?, finished_at = ?, error = ?, log_bytes = ?, "
 				  "log_dropped_bytes = ?, "
 				  "origin_unique = CASE WHEN ? THEN 0 ELSE origin_unique END" WHERE_CLAIMED
 				  SESSION_LIVE,
@@ -297,6 +297,8 @@ int session_set_finished(struct store_tx *tx, int64_t serial, const char *claim_
 	store_query_text(&q, session_cause_name(finished->cause));
 	store_query_int(&q, finished->exit_code);
 	store_query_int(&q, finished->signal);
+	store_query_int(&q, finished->pid);
+	store_query_int(&q, finished->started_at_ns);
 	store_query_int(&q, finished->finished_at_ns);
 	store_query_text(&q, finished->error);
 	store_query_int(&q, finished->log_bytes);

@@ -129,6 +129,8 @@ struct session_finished {
 	enum session_cause cause;
 	int exit_code;
 	int signal;
+	pid_t pid; /* with its start, for one whose start was never written */
+	int64_t started_at_ns;
 	int64_t finished_at_ns;
 	const char *error;
 	int64_t log_bytes;
