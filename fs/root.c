@@ -209,8 +209,8 @@ static const struct node_file root_files[] = {
 	{.name = "status", .type = FILE_TEXT, .mode = 0444, .render = render_status,
 	 .doc = "For people: the executors and what is in flight."},
 	{.name = "error", .type = FILE_TEXT, .mode = 0444, .render = render_error,
-	 .doc = "Why your latest refused change was refused, in one sentence. (A refusal by file mode is "
-		"the kernel's and leaves none.)"},
+	 .doc = "Why your latest refused change was refused, in one sentence; a refusal by file mode is the "
+		"kernel's and leaves none."},
 	{.name = "error.json", .type = FILE_TEXT, .mode = 0444, .render = render_error_json,
 	 .doc = "The same as {\"file\",\"errno\",\"reason\",\"field\",\"remedy\",\"at\"}."},
 	{.name = "events", .type = FILE_LOG, .mode = 0440, .owner = OWNER_ADMIN, .size = size_events,
