@@ -381,6 +381,7 @@ void registry_changed(struct registry *r, struct registry_change *c)
 	if (c->default_id) {
 		free(r->default_id);
 		r->default_id = take_ptr(c->default_id);
+		r->changed_ns = c->at_ns;
 	}
 	if (c->kind == REGISTRY_REMOVE) {
 		if (found && r->list[at]->record.serial == c->serial) {

@@ -52,7 +52,7 @@ struct executor *registry_at(struct registry *r, size_t index);
 /* The driver of a kind, NULL when this build has none. */
 struct driver *registry_driver(struct registry *r, const char *kind);
 
-/* When an executor came or went last. */
+/* When an executor came or went, or the default changed, last. */
 int64_t registry_changed_ns(const struct registry *r);
 
 /* "unconfigured", or the state of its health ("" reads as ready). Static or the record's storage. */

@@ -30,7 +30,7 @@ struct hub {
 	gid_t gid_cloop, gid_admin; /* 0 when the group is missing (root's hub) */
 	bool groups_missing;
 	int64_t started_ns;
-	uint64_t boot_ns_at_start;
+	int64_t changed_ns; /* of the last event */
 
 	bool stopping; /* blocked readers get end of file */
 	int exit_status;

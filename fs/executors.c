@@ -180,6 +180,7 @@ static void registry_committed(struct change *c)
 	const struct node list = {.kind = NODE_EXECUTORS};
 
 	registry_changed(hub->registry, rc);
+	hub->changed_ns = rc->at_ns;
 	if (rc->kind == REGISTRY_ADD)
 		watch_created(hub, list, rc->name, dir);
 	else if (rc->kind == REGISTRY_REMOVE)

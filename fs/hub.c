@@ -77,6 +77,7 @@ static void session_changed(void *user, uint32_t serial)
 {
 	struct hub *hub = user;
 
+	hub->changed_ns = clock_now_ns();
 	watch_modified_all(hub, (struct node){.kind = NODE_SESSION, .serial = serial});
 	follow_wake(hub, NODE_LIVE_SESSION, serial);
 }
@@ -93,6 +94,7 @@ static void session_removed(void *user, uint32_t serial, const char *name)
 {
 	struct hub *hub = user;
 
+	hub->changed_ns = clock_now_ns();
 	watch_deleted(hub, (struct node){.kind = NODE_SESSIONS}, name);
 	follow_wake(hub, NODE_LIVE_SESSION, serial);
 }
@@ -532,7 +534,7 @@ int hub_run(const struct hub_options *options)
 	p->hub.options = options;
 	p->hub.uid = geteuid();
 	p->hub.gid = getegid();
-	p->hub.started_ns = clock_now_ns();
+	p->hub.started_ns = p->hub.changed_ns = clock_now_ns();
 	find_groups(&p->hub);
 	int r = prepare_loop(p, &err);
 	if (r < 0) {

@@ -194,7 +194,9 @@ int node_attr(struct hub *hub, struct node node, uid_t uid, struct stat *ret)
 	st.st_size = (off_t)size;
 	st.st_blocks = (blkcnt_t)((size + 511) / 512);
 	set_owner(hub, file->owner, &info, &st);
-	set_times(&st, file->fixed ? info.created_ns : info.changed_ns);
+	const struct view v = {.hub = hub, .node = node, .uid = uid};
+	int64_t changed = file->changed ? file->changed(&v) : 0;
+	set_times(&st, changed ? changed : file->fixed ? info.created_ns : info.changed_ns);
 	*ret = st;
 	return 0;
 }

@@ -33,6 +33,12 @@ static int render_readme(const struct view *v, struct buf *out)
 	return out->failed;
 }
 
+static int64_t now(const struct view *v)
+{
+	(void)v;
+	return clock_now_ns();
+}
+
 /* --- status --------------------------------------------------------------------------------- */
 
 /* Sessions that the table of /status shows; the count above it is of all. */
@@ -99,6 +105,17 @@ static json_t *latest_refusal(const struct view *v)
 	return json_parse(text, n, &value, NULL) == 0 ? value : NULL;
 }
 
+static int64_t refused_at(const struct view *v)
+{
+	AUTO_JSON json_t *refusal = latest_refusal(v);
+	struct json_object o;
+	int64_t at = 0;
+
+	if (refusal && json_object_begin(&o, refusal, "", NULL) == 0)
+		(void)json_object_time(&o, "at", &at, NULL);
+	return at;
+}
+
 static int render_error(const struct view *v, struct buf *out)
 {
 	AUTO_JSON json_t *refusal = latest_refusal(v);
@@ -138,6 +155,11 @@ static int size_events(const struct view *v, uint64_t *ret)
 	return r;
 }
 
+static int64_t events_changed(const struct view *v)
+{
+	return v->hub->changed_ns;
+}
+
 static ssize_t pread_events(const struct view *v, void *data, size_t len, uint64_t off)
 {
 	size_t n = 0;
@@ -163,6 +185,11 @@ static int render_default(const struct view *v, struct buf *out)
 		return -ENOENT;
 	buf_printf(out, "executors/%s", e->record.name);
 	return out->failed;
+}
+
+static int64_t default_changed(const struct view *v)
+{
+	return registry_changed_ns(v->hub->registry);
 }
 
 static int render_default_id(const struct view *v, struct buf *out)
@@ -193,11 +220,8 @@ static void command_default_id(struct change *c, const char *command)
 
 static int root_object(struct hub *hub, uint32_t serial, struct object_info *ret)
 {
-	int64_t now = clock_now_ns();
-
 	(void)serial;
-	/* The files of the root show the daemon as it is at this moment. */
-	*ret = (struct object_info){.changed_ns = now, .created_ns = hub->started_ns};
+	*ret = (struct object_info){.changed_ns = hub->started_ns, .created_ns = hub->started_ns};
 	return 0;
 }
 
@@ -207,20 +231,22 @@ static const struct node_file root_files[] = {
 	{.name = "version", .type = FILE_TEXT, .mode = 0444, .fixed = true, .render = render_version,
 	 .doc = "The version of the daemon."},
 	{.name = "status", .type = FILE_TEXT, .mode = 0444, .render = render_status,
-	 .doc = "For people: the executors and what is in flight."},
+	 .changed = now, .doc = "For people: the executors and what is in flight."},
 	{.name = "error", .type = FILE_TEXT, .mode = 0444, .render = render_error,
+	 .changed = refused_at,
 	 .doc = "Why your latest refused change was refused, in one sentence; a refusal by file mode is the "
 		"kernel's and leaves none."},
 	{.name = "error.json", .type = FILE_TEXT, .mode = 0444, .render = render_error_json,
+	 .changed = refused_at,
 	 .doc = "The same as {\"file\",\"errno\",\"reason\",\"field\",\"remedy\",\"at\"}."},
 	{.name = "events", .type = FILE_LOG, .mode = 0440, .owner = OWNER_ADMIN, .size = size_events,
-	 .pread = pread_events,
+	 .pread = pread_events, .changed = events_changed,
 	 .doc = "One JSON object a line: executors that come, go and change state, sessions that start and "
 		"end."},
 	{.name = "default", .type = FILE_LINK, .render = render_default, .absent = default_absent,
 	 .doc = "Link to the default executor; absent when there is none."},
 	{.name = "default_id", .type = FILE_CONTROL, .mode = 0664, .owner = OWNER_ADMIN,
-	 .render = render_default_id, .command = command_default_id,
+	 .render = render_default_id, .changed = default_changed, .command = command_default_id,
 	 .doc = "The id of the default executor; write another one."},
 	{.name = "executors", .type = FILE_DIR, .child = NODE_EXECUTORS, .fixed = true,
 	 .doc = "Where workloads run."},
