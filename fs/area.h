@@ -138,6 +138,7 @@ struct area_header {
 	uint64_t next_fh;
 	uint64_t next_stamp;
 	uint64_t hub_epoch;   /* raised by each hub: the launcher tells their requests apart */
+	int64_t served_ns;    /* real time at which the first hub began to serve */
 
 	uint32_t init_len;    /* 0: the kernel's INIT was not seen yet. Published last */
 	uint32_t init_reply_len;

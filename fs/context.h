@@ -29,7 +29,7 @@ struct hub {
 	gid_t gid;
 	gid_t gid_cloop, gid_admin; /* 0 when the group is missing (root's hub) */
 	bool groups_missing;
-	int64_t started_ns;
+	int64_t started_ns; /* of the mount: a hub that takes over changes nothing */
 	int64_t changed_ns; /* of the last event */
 
 	bool stopping; /* blocked readers get end of file */

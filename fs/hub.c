@@ -465,7 +465,10 @@ static int serve(struct process *p, struct error *err)
 	int r = area_attach(hub->options->area_fd, &hub->area, err);
 	if (r < 0)
 		return r;
-	area_header(hub->area)->hub_epoch++;
+	struct area_header *h = area_header(hub->area);
+	if (h->hub_epoch++ == 0)
+		h->served_ns = clock_now_ns();
+	hub->started_ns = hub->changed_ns = h->served_ns;
 	r = prepare_store(p, err);
 	if (r >= 0)
 		r = prepare_domain(p, err);
@@ -534,7 +537,6 @@ int hub_run(const struct hub_options *options)
 	p->hub.options = options;
 	p->hub.uid = geteuid();
 	p->hub.gid = getegid();
-	p->hub.started_ns = p->hub.changed_ns = clock_now_ns();
 	find_groups(&p->hub);
 	int r = prepare_loop(p, &err);
 	if (r < 0) {
