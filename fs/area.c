@@ -36,6 +36,7 @@ enum slot_class { CLASS_SMALL, CLASS_MEDIUM, CLASS_LARGE, N_CLASSES };
 struct share {
 	uint32_t uid;
 	uint32_t chunks;
+	uint32_t handles;
 	struct share *next;
 };
 
@@ -466,10 +467,13 @@ static uint32_t handle_index(uint64_t fh)
 	return (uint32_t)(fh % AREA_HANDLES);
 }
 
-struct area_handle *area_handle_new(struct area *a, uint64_t node)
+struct area_handle *area_handle_new(struct area *a, uint64_t node, uid_t uid)
 {
-	if (a->n_free_handles == 0)
+	struct share *share = share_of(a, uid);
+
+	if (!share || a->n_free_handles == 0 || (uid != 0 && share->handles >= AREA_HANDLES_PER_UID))
 		return NULL;
+	share->handles++;
 	uint32_t i = a->free_handles[--a->n_free_handles];
 	struct area_handle *h = &a->handles[i];
 	uint64_t sequence = a->header->next_fh;
@@ -478,6 +482,7 @@ struct area_handle *area_handle_new(struct area *a, uint64_t node)
 	memset(h, 0, sizeof(*h));
 	h->fh = sequence * AREA_HANDLES + i;
 	h->node = node;
+	h->uid = uid;
 	return h;
 }
 
@@ -507,6 +512,9 @@ void area_handle_drop(struct area *a, struct area_handle *h)
 	uint32_t i = handle_index(h->fh);
 
 	publish64(&a->open[i], 0);
+	struct share *share = share_of(a, h->uid);
+	if (share && share->handles > 0)
+		share->handles--;
 	chunks_give_back(a, h->uid, h->more_groups.head);
 	chunks_give_back(a, h->uid, h->doc.head);
 	chunks_give_back(a, h->uid, h->text.head);
@@ -651,6 +659,10 @@ static void adopt_blob(struct area *a, unsigned char *used, struct area_blob *bl
 
 static void adopt_handle(struct area *a, unsigned char *used, struct area_handle *h)
 {
+	struct share *share = share_of(a, h->uid);
+
+	if (share)
+		share->handles++;
 	if (h->pending_unique)
 		h->doc.len = h->pending_len;
 	adopt_blob(a, used, &h->more_groups, h->uid);

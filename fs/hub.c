@@ -469,6 +469,7 @@ static int serve(struct process *p, struct error *err)
 	if (h->hub_epoch++ == 0)
 		h->served_ns = clock_now_ns();
 	hub->started_ns = hub->changed_ns = h->served_ns;
+	hub->nonce = (uint16_t)(h->hub_epoch * 4099); /* apart from the clones of earlier hubs */
 	r = prepare_store(p, err);
 	if (r >= 0)
 		r = prepare_domain(p, err);

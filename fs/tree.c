@@ -256,7 +256,7 @@ static int open_node(struct hub *hub, fuse_req_t req, struct node node, int flag
 	/* default_permissions judges owners; what no one may do is refused here as well. */
 	if ((writes && !(file->mode & 0222)) || (reads && !(file->mode & 0444)))
 		return -EACCES;
-	struct area_handle *h = area_handle_new(hub->area, node_id(node));
+	struct area_handle *h = area_handle_new(hub->area, node_id(node), fuse_req_ctx(req)->uid);
 	if (!h)
 		return -ENFILE;
 	h->flags = (uint32_t)flags;
