@@ -181,7 +181,7 @@ static void open_file(struct stand_in *s, const struct fuse_in_header *in)
 	struct fuse_open_out out = {.open_flags = FOPEN_DIRECT_IO};
 
 	if (!h)
-		h = area_handle_new(s->area, in->nodeid);
+		h = area_handle_new(s->area, in->nodeid, 0);
 	if (!h) {
 		reply(s, in, -ENFILE, NULL, 0);
 		return;
