@@ -136,7 +136,8 @@ void store_files_mark_suspect(struct store *s)
 		(void)!ftruncate(s->lock_fd, 0);
 }
 
-/* The directory's entry of a new database must not be lost after its first commit is acknowledged. */
+/* The directory's entry of a new database must not be lost after its first commit is acknowledged.
+ */
 static int sync_directory(const struct store *s, struct error *err)
 {
 	AUTO_FREE char *dir = strdup(s->path);
@@ -175,8 +176,7 @@ static uint32_t big32(const unsigned char *p)
 }
 
 /* The database file header of SQLite's file format, section 1.3. */
-static int check_header(const struct store *s, int fd, int64_t size, bool log,
-			struct error *err)
+static int check_header(const struct store *s, int fd, int64_t size, bool log, struct error *err)
 {
 	static const char magic[16] = "SQLite format 3";
 	unsigned char h[HEADER_BYTES];
@@ -211,7 +211,8 @@ int store_files_prepare(struct store *s, struct store_files *ret, struct error *
 
 	if (r < 0)
 		return r;
-	int64_t wal_bytes = file_size(s->path, "-wal"), journal_bytes = file_size(s->path, "-journal");
+	int64_t wal_bytes = file_size(s->path, "-wal"),
+		journal_bytes = file_size(s->path, "-journal");
 	AUTO_CLOSE int fd = open(s->path, O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
 	bool created = fd < 0 && errno == ENOENT;
 	if (fd < 0 && !created) {

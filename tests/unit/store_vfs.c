@@ -22,7 +22,8 @@ struct fault {
 	int skip;
 };
 
-/* A VFS has no place for state of its own but the process, and both threads of a store come here. */
+/* A VFS has no place for state of its own but the process, and both threads of a store come here.
+ */
 static struct {
 	sqlite3_vfs vfs;
 	sqlite3_vfs *real;

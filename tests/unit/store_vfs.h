@@ -44,7 +44,8 @@ int vfs_failures(void);
 struct vfs_event {
 	enum vfs_call call;
 	enum vfs_file_kind file;
-	int64_t offset; /* write; size of a truncate; number of a mark; sync, delete: with directory */
+	int64_t offset; /* write; size of a truncate; number of a mark; sync, delete: with directory
+			 */
 	size_t len;
 	unsigned char *data;
 };
