@@ -70,7 +70,8 @@ struct store_schema;
 struct store_options {
 	/*
 	 * Called on the writer thread when finished operations begin to wait for store_dispatch().
-	 * May be NULL: then the loop must call store_dispatch() by itself.
+	 * May be NULL: then the loop must call store_dispatch() by itself. What it wakes must be
+	 * there until store_free() has returned.
 	 */
 	void (*wake)(void *user);
 	void *user;

@@ -61,7 +61,8 @@ void vfs_record_free(void);
 /* How much of what was not synced a power cut leaves. */
 enum vfs_loss {
 	VFS_LOSE_ALL,  /* nothing */
-	VFS_LOSE_SOME, /* every other write, and half of the last one */
+	VFS_LOSE_EVEN, /* every other write, and the first half of the last one */
+	VFS_LOSE_ODD,  /* the other ones, and the second half of the last one */
 	VFS_LOSE_NONE, /* everything */
 	VFS_LOSSES,
 };
