@@ -96,12 +96,12 @@ static int read_record(struct store_query *q, struct handle_record *ret, struct 
 		{4, &h.project_path}, {7, &h.image},       {10, &h.meta},  {11, &h.secrets},
 	};
 
-	for (size_t i = 0; i < ARRAY_SIZE(texts); i++) {
-		int r = store_query_column_dup(q, texts[i].column, texts[i].text, err);
+	int r = 0;
 
-		if (r < 0)
-			return r;
-	}
+	for (size_t i = 0; r == 0 && i < ARRAY_SIZE(texts); i++)
+		r = store_query_column_dup(q, texts[i].column, texts[i].text, err);
+	if (r < 0)
+		return r;
 	*ret = h;
 	h = (struct handle_record){0};
 	return 0;
@@ -111,8 +111,8 @@ static int read_record(struct store_query *q, struct handle_record *ret, struct 
 	"SELECT handle_id, executor_id, driver, external_id, project_path, task_id, pid, image, "  \
 	"started_at, deadline, meta, secrets FROM handle "
 
-int handle_record_list(struct store_tx *tx, const char *executor_id,
-		       struct handle_record_list *ret, struct error *err)
+int handle_record_list(struct store_tx *tx, const char *executor_id, struct handle_record_list *ret,
+		       struct error *err)
 {
 	static const char all[] = HANDLE_SELECT "ORDER BY started_at, handle_id";
 	static const char one[] =
@@ -127,7 +127,8 @@ int handle_record_list(struct store_tx *tx, const char *executor_id,
 	if (executor_id[0])
 		store_query_text(&q, executor_id);
 	while ((r = store_query_next(&q, err)) > 0) {
-		struct handle_record *rows = store_rows_grow(list.rows, list.n, &cap, sizeof(*rows));
+		struct handle_record *rows =
+			store_rows_grow(list.rows, list.n, &cap, sizeof(*rows));
 
 		if (!rows)
 			return error_oom(err);

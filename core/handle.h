@@ -57,8 +57,8 @@ int handle_record_validate(const struct handle_record *h, struct error *err);
 int handle_record_put(struct store_tx *tx, const struct handle_record *h, struct error *err);
 
 /* The rows of one executor, or all with "", oldest first. */
-int handle_record_list(struct store_tx *tx, const char *executor_id,
-		       struct handle_record_list *ret, struct error *err);
+int handle_record_list(struct store_tx *tx, const char *executor_id, struct handle_record_list *ret,
+		       struct error *err);
 
 /* Succeeds also when there is no such row: two ends of one workload may both report it. */
 int handle_record_delete(struct store_tx *tx, const char *handle_id, struct error *err);

@@ -175,8 +175,8 @@ int session_list_doomed(struct store_tx *tx, int64_t after, int limit,
 int session_get(struct store_tx *tx, int64_t serial, struct session *ret, struct error *err);
 int session_get_by_name(struct store_tx *tx, const char *name, struct session *ret,
 			struct error *err);
-int session_get_by_origin(struct store_tx *tx, uint64_t mount, uint64_t unique,
-			  struct session *ret, struct error *err);
+int session_get_by_origin(struct store_tx *tx, uint64_t mount, uint64_t unique, struct session *ret,
+			  struct error *err);
 
 /*
  * Calls fn for the sessions with serials above `after`, in order of serial, until it returns false
@@ -194,7 +194,7 @@ int session_list_live(struct store_tx *tx, struct session_list *ret, struct erro
 int session_count_live(struct store_tx *tx, int64_t executor_serial, int64_t *ret,
 		       struct error *err);
 
-/* All sessions. Reads the whole index (50 ms for a million): once, at start. */
+/* All sessions. Reads a whole index (20 ms for a million): once, at start. */
 int session_count(struct store_tx *tx, int64_t *ret, struct error *err);
 
 /*

@@ -115,9 +115,9 @@ int store_connect(struct store *s, struct store_tx *tx, struct error *err)
 {
 	tx->store = s;
 	/* One thread a connection, so SQLite needs no mutex of its own. */
-	int rc = sqlite3_open_v2(s->path, &tx->db,
-				 SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_EXRESCODE,
-				 s->vfs);
+	int rc = sqlite3_open_v2(
+		s->path, &tx->db,
+		SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_EXRESCODE, s->vfs);
 	if (rc != SQLITE_OK)
 		return store_fault(tx, rc, "be opened", err);
 	(void)sqlite3_busy_timeout(tx->db, (int)s->busy_timeout_ms);

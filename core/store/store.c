@@ -96,10 +96,14 @@ static int prepare_writer(struct store *s, struct error *err)
 	if (r < 0)
 		return r;
 	(void)sqlite3_wal_hook(tx->db, store_wal_hook, s);
-	/* FULL: each commit is synced. The limit cuts the file of a log that once grew. */
+	/*
+	 * FULL: each commit is synced. The limit cuts the file of a log that once grew. In memory:
+	 * what a savepoint must be able to undo would else go to /tmp, which has its own ways to
+	 * fail.
+	 */
 	r = store_exec(tx,
 		       "PRAGMA synchronous = FULL; PRAGMA cell_size_check = ON;"
-		       "PRAGMA journal_size_limit = 16777216;",
+		       "PRAGMA journal_size_limit = 16777216; PRAGMA temp_store = MEMORY;",
 		       "be set up", err);
 	/* Whoever holds the database for good is named now, not at the first change. */
 	if (r == 0)

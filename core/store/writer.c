@@ -90,20 +90,21 @@ static int apply_one(struct store *s, struct store_op *op, struct error *err)
 #define WAL_HEADER_BYTES 32
 #define WAL_PAGE_HEADER_BYTES 24
 #define WAL_INDEX_BYTES 32768
+#define WAL_INDEX_VERSION 3007000
 #define WAL_INDEX_PAGE_SIZE 14
 #define WAL_INDEX_PAGES 16
 
 /*
- * Cuts off what lies in the file behind the last commit that counts. When only the fsync of a commit
- * fails, all of it is in the file, and the next process to open the database would take it for
- * committed: an operation that was answered with an error would come true. The format is
+ * Cuts off what lies in the file behind the last commit that counts. When only the fsync of a
+ * commit fails, all of it is in the file, and the next process to open the database would take it
+ * for committed: an operation that was answered with an error would come true. The format is
  * SQLite's "WAL-mode file format"; the write lock is held by the caller.
  */
 static int wal_cut_locked(sqlite3 *db)
 {
 	sqlite3_file *file = NULL, *wal = NULL;
 	volatile void *index = NULL;
-	uint32_t pages;
+	uint32_t version, pages;
 	uint16_t page_size;
 	sqlite3_int64 size;
 
@@ -115,6 +116,9 @@ static int wal_cut_locked(sqlite3 *db)
 	if (rc != SQLITE_OK)
 		return rc;
 	if (!index)
+		return SQLITE_IOERR;
+	memcpy(&version, (const char *)index, sizeof(version));
+	if (version != WAL_INDEX_VERSION)
 		return SQLITE_IOERR;
 	memcpy(&page_size, (const char *)index + WAL_INDEX_PAGE_SIZE, sizeof(page_size));
 	memcpy(&pages, (const char *)index + WAL_INDEX_PAGES, sizeof(pages));
@@ -171,8 +175,9 @@ static int commit(struct store *s, struct error *err)
 	rollback(s);
 	wal_cut(s);
 	if (s->unsettled)
-		error_remedy(err, "the change may show up after a restart of cloopd, as the disk did "
-				  "not let it be taken back either");
+		error_remedy(err,
+			     "the change may show up after a restart of cloopd, as the disk did "
+			     "not let it be taken back either");
 	return r;
 }
 

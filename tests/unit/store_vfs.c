@@ -22,7 +22,8 @@ struct fault {
 	int skip;
 };
 
-/* A VFS has no place for state of its own but the process, and both threads of a store come here. */
+/* A VFS has no place for state of its own but the process, and both threads of a store come here.
+ */
 static struct {
 	sqlite3_vfs vfs;
 	sqlite3_vfs *real;
@@ -399,17 +400,18 @@ static void image_resize(struct image *im, size_t len)
 	im->len = len;
 }
 
-static void image_apply(struct image *im, const struct vfs_event *e, size_t len)
+/* Applies a change; of a write only the bytes from `from` up to `to`. */
+static void image_apply(struct image *im, const struct vfs_event *e, size_t from, size_t to)
 {
-	size_t end = (size_t)e->offset + len;
+	size_t end = (size_t)e->offset + to;
 
 	im->exists = e->call != VFS_DELETE;
 	switch (e->call) {
 	case VFS_WRITE:
 		if (end > im->len)
 			image_resize(im, end);
-		if (len)
-			memcpy(im->data + e->offset, e->data, len);
+		if (to > from)
+			memcpy(im->data + e->offset + from, e->data + from, to - from);
 		break;
 	case VFS_TRUNCATE:
 		if ((size_t)e->offset < im->len)
@@ -449,19 +451,21 @@ static void rebuild_file(size_t n, enum vfs_loss loss, enum vfs_file_kind kind, 
 	}
 	for (size_t i = 0; i < n; i++) {
 		const struct vfs_event *e = &shim.events[i];
-		size_t len = e->len;
+		size_t from = 0, to = e->len;
 
 		if (!is_change(e, kind))
 			continue;
 		if (i >= synced && loss == VFS_LOSE_ALL)
 			continue;
-		if (i >= synced && loss == VFS_LOSE_SOME) {
-			if (i == last)
-				len /= 2;
-			else if (nth++ % 2 == 0)
+		if (i >= synced && (loss == VFS_LOSE_EVEN || loss == VFS_LOSE_ODD)) {
+			if (i == last && loss == VFS_LOSE_EVEN)
+				to /= 2;
+			else if (i == last)
+				from = to / 2;
+			else if (nth++ % 2 == (loss == VFS_LOSE_ODD))
 				continue;
 		}
-		image_apply(im, e, len);
+		image_apply(im, e, from, to);
 	}
 }
 

@@ -44,7 +44,8 @@ int vfs_failures(void);
 struct vfs_event {
 	enum vfs_call call;
 	enum vfs_file_kind file;
-	int64_t offset; /* write; size of a truncate; number of a mark; sync, delete: with directory */
+	int64_t offset; /* write; size of a truncate; number of a mark; sync, delete: with directory
+			 */
 	size_t len;
 	unsigned char *data;
 };
@@ -60,7 +61,8 @@ void vfs_record_free(void);
 /* How much of what was not synced a power cut leaves. */
 enum vfs_loss {
 	VFS_LOSE_ALL,  /* nothing */
-	VFS_LOSE_SOME, /* every other write, and half of the last one */
+	VFS_LOSE_EVEN, /* every other write, and the first half of the last one */
+	VFS_LOSE_ODD,  /* the other ones, and the second half of the last one */
 	VFS_LOSE_NONE, /* everything */
 	VFS_LOSSES,
 };

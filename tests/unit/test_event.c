@@ -88,7 +88,8 @@ static void it_reads_like_a_file(void **state)
 
 static void what_is_not_one_line_is_refused(void **state)
 {
-	static const char *const bad[] = {"", "{", "[]", "x", "{\"a\":\"\n\"}", "{\"a\":1}\n", "{\t}"};
+	static const char *const bad[] = {"",    "{", "[]", "x", "{\"a\":\"\n\"}", "{\"a\":1}\n",
+					  "{\t}"};
 	struct help_dir *dir = *state;
 	AUTO_BUF struct buf file = BUF_INIT(1 << 20);
 	AUTO_FREE char *large = malloc(EVENT_LINE_MAX + 1);

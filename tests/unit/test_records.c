@@ -53,9 +53,12 @@ static int executor_config_fails(struct store_tx *tx, void *arg, struct error *e
 
 static int executor_health(struct store_tx *tx, void *arg, struct error *err)
 {
-	const struct executor_record_health health = {
-		.state = TEXT("degraded"), .reason = TEXT("timeout"), .consecutive_failures = 2,
-		.last_seen_ns = 1, .last_probe_ns = 2, .state_changed_at_ns = 3};
+	const struct executor_record_health health = {.state = TEXT("degraded"),
+						      .reason = TEXT("timeout"),
+						      .consecutive_failures = 2,
+						      .last_seen_ns = 1,
+						      .last_probe_ns = 2,
+						      .state_changed_at_ns = 3};
 
 	return executor_record_set_health(tx, *(int64_t *)arg, &health, err);
 }
@@ -171,14 +174,10 @@ static void a_handle_needs_its_identity(void **state)
 	static const struct {
 		const char *handle, *executor, *external, *field;
 	} cases[] = {
-		{"h", "e", "x", NULL},
-		{"", "e", "x", "handle_id"},
-		{NULL, "e", "x", "handle_id"},
-		{" \t\n", "e", "x", "handle_id"},
-		{"h", "", "x", "executor_id"},
-		{"h", "\xc2\xa0", "x", "executor_id"},
-		{"h", "e", "", "external_id"},
-		{"h", "e", " ", "external_id"},
+		{"h", "e", "x", NULL},         {"", "e", "x", "handle_id"},
+		{NULL, "e", "x", "handle_id"}, {" \t\n", "e", "x", "handle_id"},
+		{"h", "", "x", "executor_id"}, {"h", "\xc2\xa0", "x", "executor_id"},
+		{"h", "e", "", "external_id"}, {"h", "e", " ", "external_id"},
 		{"", "", "", "handle_id"},
 	};
 	struct help_dir *dir = *state;
@@ -190,8 +189,7 @@ static void a_handle_needs_its_identity(void **state)
 					    .external_id = TEXT(cases[i].external)};
 		struct error err = {0};
 
-		assert_int_equal(help_run(s, handle_put, &row, &err),
-				 cases[i].field ? -EINVAL : 0);
+		assert_int_equal(help_run(s, handle_put, &row, &err), cases[i].field ? -EINVAL : 0);
 		assert_string_equal(err.field, cases[i].field ? cases[i].field : "");
 	}
 	AUTO_HANDLE_RECORD_LIST struct handle_record_list list = {0};
@@ -206,12 +204,18 @@ static void handles_are_put_listed_and_forgotten(void **state)
 	struct help_dir *dir = *state;
 	AUTO_STORE struct store *s = help_open(dir->db);
 	struct store_tx *tx = store_reader(s);
-	struct handle_record row = {
-		.handle_id = TEXT("one.1"), .executor_id = TEXT("local"),
-		.driver = TEXT("localprocess"), .external_id = TEXT("4711"),
-		.project_path = TEXT("/p"), .task_id = 5, .pid = 4711, .image = TEXT("img"),
-		.started_at_ns = 30, .deadline_ns = 90, .meta = TEXT("{\"net\":\"n\"}"),
-		.secrets = TEXT("[]")};
+	struct handle_record row = {.handle_id = TEXT("one.1"),
+				    .executor_id = TEXT("local"),
+				    .driver = TEXT("localprocess"),
+				    .external_id = TEXT("4711"),
+				    .project_path = TEXT("/p"),
+				    .task_id = 5,
+				    .pid = 4711,
+				    .image = TEXT("img"),
+				    .started_at_ns = 30,
+				    .deadline_ns = 90,
+				    .meta = TEXT("{\"net\":\"n\"}"),
+				    .secrets = TEXT("[]")};
 
 	assert_int_equal(help_run(s, handle_put, &row, NULL), 0);
 	row.handle_id = TEXT("two.1");
@@ -276,8 +280,12 @@ static void an_answer_is_recorded_once(void **state)
 	AUTO_STORE struct store *s = help_open(dir->db);
 	struct store_tx *tx = store_reader(s);
 	uint64_t mount = UINT64_MAX - 5, other = 7;
-	struct journal_entry row = {.mount_id = mount, .unique = 2, .op = 16,
-				    .node = UINT64_MAX, .code = 13, .answer = TEXT("{}")};
+	struct journal_entry row = {.mount_id = mount,
+				    .unique = 2,
+				    .op = 16,
+				    .node = UINT64_MAX,
+				    .code = 13,
+				    .answer = TEXT("{}")};
 	struct journal_entry got = {.op = 99};
 	struct error err;
 
@@ -354,8 +362,8 @@ static void meta_keeps_numbers_and_texts(void **state)
 	for (size_t i = 0; i < ARRAY_SIZE(numbers); i++) {
 		int64_t got = 5;
 
-		assert_int_equal(
-			help_run(s, help_set, &(struct help_pair){"n", numbers[i]}, NULL), 0);
+		assert_int_equal(help_run(s, help_set, &(struct help_pair){"n", numbers[i]}, NULL),
+				 0);
 		assert_int_equal(meta_get_int(store_reader(s), "n", &got, NULL), 0);
 		assert_int_equal(got, numbers[i]);
 	}

@@ -14,22 +14,22 @@ static struct session sample(int64_t serial, const char *name)
 	return (struct session){
 		.serial = serial,
 		.name = (char *)(uintptr_t)name,
-		.executor = (char *)(uintptr_t)"local",
+		.executor = (char *)(uintptr_t) "local",
 		.executor_serial = 3,
 		.uid = 1000,
 		.gid = 4294967294U,
 		.state = SESSION_PENDING,
-		.boot_id = (char *)(uintptr_t)"boot-1",
-		.claim_token = (char *)(uintptr_t)"token-1",
+		.boot_id = (char *)(uintptr_t) "boot-1",
+		.claim_token = (char *)(uintptr_t) "token-1",
 		.attempt = 1,
 		.created_at_ns = 1700000000000000001,
 		.log_quota_bytes = INT64_C(1) << 40,
 		.origin_mount = UINT64_MAX,
 		.origin_unique = (uint64_t)serial << 62 | (uint64_t)serial,
-		.project_path = (char *)(uintptr_t)"/home/\xc3\xa9/p",
+		.project_path = (char *)(uintptr_t) "/home/\xc3\xa9/p",
 		.task_id = 12,
-		.requirements = (char *)(uintptr_t)"{}",
-		.spec = (char *)(uintptr_t)"{\"argv\":[\"/bin/true\"]}",
+		.requirements = (char *)(uintptr_t) "{}",
+		.spec = (char *)(uintptr_t) "{\"argv\":[\"/bin/true\"]}",
 	};
 }
 
@@ -57,7 +57,7 @@ static void a_row_comes_back_as_it_went_in(void **state)
 	AUTO_STORE struct store *s = help_open(dir->db);
 	struct store_tx *tx = store_reader(s);
 
-	row.error = (char *)(uintptr_t)"it's \"quoted\"";
+	row.error = (char *)(uintptr_t) "it's \"quoted\"";
 	assert_int_equal(help_run(s, insert, &row, NULL), 0);
 	assert_int_equal(session_get(tx, 7, &got, NULL), 0);
 	assert_int_equal(got.serial, 7);
@@ -175,13 +175,19 @@ struct step {
 static int take_step(struct store_tx *tx, void *arg, struct error *err)
 {
 	const struct step *step = arg;
-	const struct session_running running = {
-		.handle_id = "one.1", .pid = 77, .boot_id = "boot-1", .started_at_ns = 5,
-		.deadline_ns = 9};
-	const struct session_finished finished = {
-		.state = SESSION_KILLED, .cause = SESSION_CAUSE_SIGNAL, .exit_code = -1,
-		.signal = 15, .finished_at_ns = 8, .error = "", .log_bytes = 10,
-		.log_dropped_bytes = 2};
+	const struct session_running running = {.handle_id = "one.1",
+						.pid = 77,
+						.boot_id = "boot-1",
+						.started_at_ns = 5,
+						.deadline_ns = 9};
+	const struct session_finished finished = {.state = SESSION_KILLED,
+						  .cause = SESSION_CAUSE_SIGNAL,
+						  .exit_code = -1,
+						  .signal = 15,
+						  .finished_at_ns = 8,
+						  .error = "",
+						  .log_bytes = 10,
+						  .log_dropped_bytes = 2};
 	const struct session_requeue requeue = {
 		.new_token = "token-2", .executor = "", .boot_id = "boot-2", .error = "no room"};
 

@@ -21,7 +21,10 @@ struct gate {
 	bool entered;
 	bool open;
 };
-#define GATE_INIT {.mutex = PTHREAD_MUTEX_INITIALIZER, .moved = PTHREAD_COND_INITIALIZER}
+#define GATE_INIT                                                                                  \
+	{                                                                                          \
+		.mutex = PTHREAD_MUTEX_INITIALIZER, .moved = PTHREAD_COND_INITIALIZER              \
+	}
 
 static int pass_gate(struct store_tx *tx, void *arg, struct error *err)
 {

@@ -259,7 +259,8 @@ static void a_power_cut_loses_nothing_that_was_acknowledged(void **state)
 	print_message("# %zu events\n", vfs_record_length());
 	assert_in_range(vfs_record_length(), 200, 5000);
 	for (size_t n = 0; n < vfs_record_length(); n++)
-		checkpoints += vfs_record_at(n)->call == VFS_SYNC && vfs_record_at(n)->file == VFS_DB;
+		checkpoints +=
+			vfs_record_at(n)->call == VFS_SYNC && vfs_record_at(n)->file == VFS_DB;
 	assert_in_range(checkpoints, 4, 100);
 	for (size_t n = 0; n <= vfs_record_length(); n++) {
 		const struct vfs_event *e = n > 0 ? vfs_record_at(n - 1) : NULL;

@@ -1,4 +1,5 @@
-/* A disk that fails, a database that is held or taken away: named, undone, and over when it is over. */
+/* A disk that fails, a database that is held or taken away: named, undone, and over when it is
+ * over. */
 #include "tests/unit/store_help.h"
 
 #include <sqlite3.h>
@@ -122,6 +123,42 @@ static void a_commit_that_cannot_be_taken_back_is_admitted(void **state)
 	assert_int_equal(help_run(s, help_set, &other, NULL), 0);
 	assert_int_equal(help_get(store_reader(s), "other"), 3);
 	assert_int_equal(help_get(store_reader(s), "during"), -1);
+}
+
+/* The log empty, in the middle, and started over after a checkpoint: always the right place is cut.
+ */
+static void a_failed_commit_is_cut_off_wherever_the_log_is(void **state)
+{
+	struct help_dir *dir = *state;
+	struct store_options opts = help_options();
+	struct store *s = NULL;
+	int64_t kept = -1;
+	int failed = 0;
+
+	opts.vfs = VFS_NAME;
+	opts.wal_pages = 6;
+	assert_int_equal(store_open(dir->db, &opts, &s, NULL), 0);
+	for (int64_t i = 0; i < 40; i++) {
+		struct help_pair good = {"good", i}, bad = {"bad", i};
+
+		/* A log that starts over syncs its header first: then it is the second one that
+		 * counts. */
+		vfs_fail(VFS_SYNC, VFS_WAL, EIO, i % 2 ? 0 : 1);
+		int r = help_run(s, help_set, &bad, NULL);
+		if (r == 0)
+			kept = i;
+		else
+			failed++;
+		assert_int_equal(after_crash(dir->db, "bad"), kept);
+		assert_int_equal(after_crash(dir->db, "good"), i - 1);
+		vfs_heal();
+		for (int64_t n = 0; n <= i % 3; n++)
+			assert_int_equal(help_run(s, help_set, &good, NULL), 0);
+		assert_int_equal(after_crash(dir->db, "good"), i);
+		assert_int_equal(after_crash(dir->db, "bad"), kept);
+	}
+	assert_true(failed > 20);
+	s = store_free(s);
 }
 
 #define BATCH 5
@@ -355,6 +392,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		FAULT_TEST(a_failed_commit_leaves_nothing),
 		FAULT_TEST(a_commit_that_cannot_be_taken_back_is_admitted),
+		FAULT_TEST(a_failed_commit_is_cut_off_wherever_the_log_is),
 		FAULT_TEST(a_failed_batch_fails_as_a_whole),
 		FAULT_TEST(a_transaction_that_sqlite_gave_up_is_not_half_kept),
 		FAULT_TEST(a_failing_checkpoint_costs_nothing),

@@ -5,6 +5,7 @@
  */
 #include "tests/unit/store_help.h"
 
+#include <inttypes.h>
 #include <sqlite3.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -118,7 +119,8 @@ static int install(void **state)
 /* More allocations than any of the cases makes. */
 #define ALLOCATIONS_MAX 20000
 
-/* Every one of the first, and then a sample: they go on like this, one SQL statement after another. */
+/* Every one of the first, and then a sample: they go on like this, one SQL statement after another.
+ */
 static int next_nth(int nth)
 {
 	return nth < 400 ? nth + 1 : nth + 13;
@@ -149,8 +151,8 @@ static void opening_is_refused_or_works(void **state)
 		/* Each of the first ones met a new file, all others one that was opened before. */
 		if (nth == 40) {
 			s = help_open(dir->db);
-			assert_int_equal(
-				help_run(s, help_set, &(struct help_pair){"a", 1}, NULL), 0);
+			assert_int_equal(help_run(s, help_set, &(struct help_pair){"a", 1}, NULL),
+					 0);
 			s = store_free(s);
 		}
 	}
@@ -167,9 +169,10 @@ static int apply_all(struct store_tx *tx, void *arg, struct error *err)
 	char name[24];
 
 	(void)snprintf(name, sizeof(name), "s%d", (int)n);
-	struct session session = {.serial = n, .name = name, .claim_token = name,
-				  .origin_unique = (uint64_t)n};
-	struct executor_record executor = {.serial = n, .name = name};
+	struct session session = {
+		.serial = n, .name = name, .claim_token = name, .origin_unique = (uint64_t)n};
+	struct executor_record executor = {
+		.serial = n, .name = name, .source = EXECUTOR_SOURCE_FILE};
 	struct handle_record handle = {.handle_id = name, .executor_id = name, .external_id = name};
 	struct journal_entry entry = {.mount_id = 1, .unique = (uint64_t)n};
 	const struct session_requeue requeue = {.new_token = "x"};
@@ -210,6 +213,27 @@ static bool all_there(struct store *s, int64_t n)
 	return there;
 }
 
+/* One line for each number, each where the one before ends. */
+static void events_are_whole(const char *db, int64_t n)
+{
+	AUTO_STORE struct store *s = help_open(db);
+	int64_t size, seq = 0;
+	size_t len;
+
+	assert_int_equal(event_size(store_reader(s), &size, NULL), 0);
+	AUTO_FREE char *text = calloc(1, (size_t)size + 1);
+	assert_non_null(text);
+	assert_int_equal(event_read(store_reader(s), 0, text, (size_t)size, &len, NULL), 0);
+	assert_int_equal(len, size);
+	for (const char *line = text; *line; line = strchr(line, '\n') + 1) {
+		int64_t got = 0;
+
+		assert_int_equal(sscanf(line, "{\"seq\":%" SCNd64 ",", &got), 1);
+		assert_int_equal(got, ++seq);
+	}
+	assert_int_equal(seq, n);
+}
+
 static void a_change_is_whole_or_refused(void **state)
 {
 	struct help_dir *dir = *state;
@@ -236,6 +260,7 @@ static void a_change_is_whole_or_refused(void **state)
 	}
 	print_message("# %d refusals\n", refused);
 	assert_true(refused > 50);
+	events_are_whole(dir->db, n - 1);
 }
 
 static bool see(void *user, int64_t serial, const char *name)
@@ -282,6 +307,8 @@ static int read_all(struct store_tx *tx, int64_t n)
 	if (r == 0)
 		r = event_read(tx, 10, buf, sizeof(buf), &len, NULL);
 	if (r == 0) {
+		assert_int_equal(session.state, SESSION_PENDING);
+		assert_int_equal(executor.source, EXECUTOR_SOURCE_FILE);
 		assert_int_equal(sessions.n, n);
 		assert_int_equal(executors.n, n);
 		assert_int_equal(handles.n, n);

@@ -200,7 +200,8 @@ static void a_refusal_leaves_the_log_alone(void **state)
 	(void)snprintf(live_wal, sizeof(live_wal), "%s-wal", live);
 	assert_int_equal(rename(dir->db, live), 0);
 	assert_int_equal(sqlite3_open(live, &raw), SQLITE_OK);
-	assert_int_equal(sqlite3_exec(raw, "PRAGMA user_version = 99", NULL, NULL, NULL), SQLITE_OK);
+	assert_int_equal(sqlite3_exec(raw, "PRAGMA user_version = 99", NULL, NULL, NULL),
+			 SQLITE_OK);
 	AUTO_FREE char *before = help_slurp(live, &len);
 	AUTO_FREE char *wal_before = help_slurp(live_wal, &wal_len);
 	assert_int_equal(sqlite3_close(raw), SQLITE_OK);
