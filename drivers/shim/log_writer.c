@@ -17,7 +17,7 @@ int log_writer_open(struct log_writer *w, int dirfd, uint64_t quota_bytes, bool 
 	if (fd < 0)
 		return -errno;
 	*w = (struct log_writer){.log_fd = fd, .quota_bytes = quota_bytes};
-	return 0;
+	return append ? log_writer_marker(w, "attempt") : 0;
 }
 
 ssize_t log_writer_pump(struct log_writer *w, enum log_stream stream, int pipe_fd, size_t max)

@@ -20,7 +20,8 @@ struct log_writer {
 	uint64_t dropped_bytes; /* of those, in neither log nor tail */
 };
 
-/* Creates the log in dirfd (O_EXCL), or continues an existing one. */
+/* Creates the log in dirfd (O_EXCL), or continues an existing one
+ * after a marker line. */
 int log_writer_open(struct log_writer *w, int dirfd, uint64_t quota_bytes, bool append);
 
 /*
