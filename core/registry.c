@@ -1,10 +1,12 @@
 #include "core/registry.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "core/clock.h"
+#include "core/health.h"
 #include "core/json.h"
 #include "core/store/event.h"
 #include "core/store/meta.h"
@@ -181,7 +183,7 @@ const char *executor_state(const struct executor *e)
 {
 	if (!e->record.config[0])
 		return STATE_UNCONFIGURED;
-	return e->record.health.state[0] ? e->record.health.state : "ready";
+	return node_state_name(node_state_parse(e->record.health.state));
 }
 
 int executor_check_schedulable(const struct executor *e, struct error *err)
@@ -194,13 +196,13 @@ int executor_check_schedulable(const struct executor *e, struct error *err)
 		error_remedy(err, "echo '{\"kind\":\"localprocess\"}' > executors/%s/config", id);
 		return x;
 	}
-	if (strcmp(state, "cordoned") == 0 || strcmp(state, "draining") == 0) {
+	if (node_state_admin_held(node_state_parse(state))) {
 		x = error_set(err, EBUSY, "executor %s is %s%s%s", id, state, reason[0] ? ": " : "", reason);
 		error_remedy(err, "echo uncordon > executors/%s/state, or use another executor", id);
 		return x;
 	}
-	if (strcmp(state, "unreachable") == 0)
-		return error_set(err, EHOSTUNREACH, "executor %s is unreachable%s%s", id,
+	if (!node_state_schedulable(node_state_parse(state)))
+		return error_set(err, EHOSTUNREACH, "executor %s is %s%s%s", id, state,
 				 reason[0] ? ": " : "", reason);
 	if (e->removing)
 		return error_set(err, EBUSY, "executor %s is being removed", id);
@@ -315,30 +317,54 @@ static int apply_configure(struct store_tx *tx, struct registry_change *c, struc
 			    NULL, NULL, err);
 }
 
+/* The rules of states work on values; the row holds texts. */
+static struct health health_of(const struct executor_record_health *h)
+{
+	struct health health = {
+		.state = node_state_parse(h->state),
+		.consecutive_failures = h->consecutive_failures,
+		.last_seen = h->last_seen_ns,
+		.last_probe = h->last_probe_ns,
+		.state_changed_at = h->state_changed_at_ns,
+	};
+
+	(void)snprintf(health.reason, sizeof(health.reason), "%s", h->reason);
+	return health;
+}
+
 static int apply_state(struct store_tx *tx, struct registry_change *c, struct error *err)
 {
 	AUTO_EXECUTOR_RECORD struct executor_record row = {0};
-	const char *to = c->kind == REGISTRY_CORDON  ? "cordoned"
-			 : c->kind == REGISTRY_DRAIN ? "draining"
-						     : "ready";
+	struct health_transition t = {0};
+	bool changed;
 
 	int x = executor_record_get(tx, c->serial, &row, err);
 	if (x < 0)
 		return x;
-	const char *from = row.health.state[0] ? row.health.state : "ready";
-	bool same = strcmp(from, to) == 0;
-	if (same && strcmp(row.health.reason, c->reason) == 0)
-		return 0;
-
-	struct executor_record_health health = row.health;
-	health.state = (char *)(uintptr_t)to;
-	health.reason = c->reason;
-	if (!same)
-		health.state_changed_at_ns = c->at_ns;
-	x = executor_record_set_health(tx, c->serial, &health, err);
-	if (x < 0 || same)
+	struct health health = health_of(&row.health);
+	if (c->kind == REGISTRY_CORDON)
+		changed = health_cordon(&health, c->reason, c->at_ns, &t);
+	else if (c->kind == REGISTRY_DRAIN)
+		changed = health_drain(&health, c->reason, c->at_ns, &t);
+	else
+		changed = health_uncordon(&health, c->at_ns, health_policy_default(), &t);
+	const struct executor_record_health after = {
+		.state = (char *)(uintptr_t)node_state_name(health.state),
+		.reason = health.reason,
+		.consecutive_failures = health.consecutive_failures,
+		.last_seen_ns = health.last_seen,
+		.last_probe_ns = health.last_probe,
+		.state_changed_at_ns = health.state_changed_at,
+	};
+	x = executor_record_set_health(tx, c->serial, &after, err);
+	if (x < 0 || !changed)
 		return x;
-	return append_event(tx, c, "executor.state_change", from, to, err);
+	free(c->reason);
+	c->reason = strdup(t.reason);
+	if (!c->reason)
+		return error_oom(err);
+	return append_event(tx, c, "executor.state_change", node_state_name(t.from),
+			    node_state_name(t.to), err);
 }
 
 int registry_change_apply(struct store_tx *tx, struct registry_change *c, struct error *err)
