@@ -44,11 +44,14 @@
  * The write-ahead log: at this many pages (4 MiB) it is copied into the database after a commit,
  * and then starts over, as there are no long readers. An outsider that keeps a read transaction
  * open can make it grow: it is tried again after as many more pages, and from so many times that on
- * the log is also cut to nothing, waiting this long for readers.
+ * the log is also cut to nothing, waiting for the statements that run. The wait grows with the log,
+ * so that many slow readers cannot keep it growing for ever, and has a maximum, so that one that
+ * never ends cannot stop the changes.
  */
 #define STORE_WAL_PAGES 1000
 #define STORE_WAL_TRUNCATE_TIMES 4
-#define STORE_WAL_TRUNCATE_WAIT_MS 100
+#define STORE_WAL_WAIT_MS 100
+#define STORE_WAL_WAIT_MAX_MS 1000
 
 /*
  * The structure of the whole database is checked (PRAGMA quick_check) at every start up to this

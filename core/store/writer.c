@@ -243,14 +243,17 @@ static void publish(struct store *s, struct store_queue *batch, bool failed, boo
 static void checkpoint(struct store *s)
 {
 	sqlite3 *db = s->writer.db;
-	bool truncate = s->wal_pages >= s->wal_limit * STORE_WAL_TRUNCATE_TIMES;
+	int times = s->wal_pages / (s->wal_limit * STORE_WAL_TRUNCATE_TIMES);
+	bool truncate = times > 0;
+	int wait_ms = times < STORE_WAL_WAIT_MAX_MS / STORE_WAL_WAIT_MS ? times * STORE_WAL_WAIT_MS
+									: STORE_WAL_WAIT_MAX_MS;
 
 	/* A short log has started over. */
 	if (s->wal_pages < s->wal_limit)
 		s->checkpoint_from = s->wal_limit;
 	if (s->wal_pages < s->checkpoint_from)
 		return;
-	(void)sqlite3_busy_timeout(db, STORE_WAL_TRUNCATE_WAIT_MS);
+	(void)sqlite3_busy_timeout(db, wait_ms);
 	/* A checkpoint that fails loses nothing; the next one does its work. */
 	int rc = sqlite3_wal_checkpoint_v2(
 		db, "main", truncate ? SQLITE_CHECKPOINT_TRUNCATE : SQLITE_CHECKPOINT_PASSIVE, NULL,

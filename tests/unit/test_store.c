@@ -306,8 +306,7 @@ static void *read_on_and_on(void *arg)
 
 	if (sqlite3_open_v2(r->db, &db, SQLITE_OPEN_READONLY, NULL) != SQLITE_OK ||
 	    sqlite3_busy_timeout(db, 10000) != SQLITE_OK ||
-	    sqlite3_prepare_v2(db, "SELECT sum(length(value)) FROM meta", -1, &stmt, NULL) !=
-		    SQLITE_OK)
+	    sqlite3_prepare_v2(db, "SELECT count(*) FROM meta", -1, &stmt, NULL) != SQLITE_OK)
 		return r;
 	atomic_fetch_add(&r->running, 1);
 	while (!atomic_load(&r->stop)) {
