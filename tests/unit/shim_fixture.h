@@ -49,6 +49,8 @@ struct fixture {
 
 /* Makes the directories, the socket, the launcher and the client, and waits until it is ready. */
 struct fixture *fixture_open(void);
+/* For main(): becomes a user without any privilege when the first argument asks for it. */
+bool fixture_main(int argc, char **argv);
 /* The same with options: faults for the launcher (CLOOP_FAULT; %s is the fixture's directory). */
 struct fixture *fixture_open_with(const char *fault, enum fixture_groups groups);
 void fixture_close(struct fixture *f);
@@ -56,6 +58,9 @@ void fixture_close(struct fixture *f);
 void fixture_start_launcher(struct fixture *f, const char *fault);
 void fixture_kill_launcher(struct fixture *f);
 void fixture_start_client(struct fixture *f);
+/* The same without waiting until it is ready. */
+void fixture_begin_client(struct fixture *f);
+enum shim_adoption fixture_adopt(struct fixture *f, uint64_t serial, uint32_t attempt);
 /* As if the hub were killed: nothing of the client is left, nothing was said. */
 void fixture_drop_client(struct fixture *f);
 

@@ -3,11 +3,9 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <grp.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
@@ -579,8 +577,7 @@ static void test_signals(void **state)
 	fixture_signal(f, 1, 1, SHIM_SIGNAL_INTERRUPT);
 	fixture_drop_client(f);
 	fixture_start_client(f);
-	enum shim_adoption adoption;
-	assert_int_equal(shim_client_adopt(f->client, 1, 1, &adoption, NULL, NULL), 0);
+	assert_int_equal(fixture_adopt(f, 1, 1), SHIM_ADOPT_RUNNING);
 	fixture_signal(f, 1, 1, SHIM_SIGNAL_INTERRUPT);
 	fixture_signal(f, 1, 2, SHIM_SIGNAL_INTERRUPT);
 	fixture_until(f, fixture_number(f, "n") == 2);
@@ -615,10 +612,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test_setup_teardown(test_many, setup, teardown),
 	};
 
-	/* The same as a user who has no privilege at all. */
-	if (argc > 1 && strcmp(argv[1], "--ordinary") == 0 && geteuid() == 0 &&
-	    (setgroups(0, NULL) < 0 || setresgid(65534, 65534, 65534) < 0 ||
-	     setresuid(65534, 65534, 65534) < 0 || prctl(PR_SET_DUMPABLE, 1, 0, 0, 0) < 0))
+	if (!fixture_main(argc, argv))
 		return 1;
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
