@@ -92,7 +92,7 @@ static unsigned deaths_lately(const struct keeper *k, int64_t now)
 	unsigned lately = 0;
 
 	for (unsigned i = 0; i < kept; i++)
-		if (now - k->deaths[i] < k->minute_ms)
+		if (now - k->deaths[i] < KEEPER_MINUTE_MS)
 			lately++;
 	return lately;
 }
@@ -297,7 +297,7 @@ static void died(struct keeper *k, struct child_end end, bool was_ready, int64_t
 		return;
 	}
 	k->deaths[k->n_deaths++ % KEEPER_DEATHS_MAX] = now;
-	if (was_ready && now - k->ready_since >= k->minute_ms)
+	if (was_ready && now - k->ready_since >= KEEPER_MINUTE_MS)
 		k->outage_tries = 0;
 	if (deaths_lately(k, now) >= KEEPER_DEATHS_MAX) {
 		if (!k->ever_ready) {
