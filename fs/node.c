@@ -8,6 +8,7 @@
 #include "core/owner.h"
 #include "fs/context.h"
 #include "fs/tables.h"
+#include "fs/transaction.h"
 
 #define KIND_SHIFT 56
 #define SERIAL_SHIFT 24
@@ -141,6 +142,10 @@ static int file_size(struct hub *hub, struct node node, const struct node_file *
 
 	if (file->size)
 		return file->size(&v, ret);
+	if (file->type == FILE_TRANSACTION) {
+		*ret = transaction_size(hub, node, uid);
+		return 0;
+	}
 	if (!file->render) {
 		*ret = 0;
 		return 0;

@@ -272,6 +272,18 @@ static int open_node(struct hub *hub, fuse_req_t req, struct node node, int flag
 	return 0;
 }
 
+/*
+ * What blocks cannot be sought in, as a pipe cannot: sendfile(2) then refuses, and what copies with it
+ * (busybox) reads instead. The kernel would answer a sendfile() out of its cache, and take the size at
+ * this moment for the end of the file.
+ */
+static bool blocks(struct node node)
+{
+	enum file_type type = node_file(node)->type;
+
+	return type == FILE_STREAM || type == FILE_WAIT;
+}
+
 static void op_open(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
 {
 	struct hub *hub = hub_of(req);
@@ -298,6 +310,7 @@ static void op_open(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
 	fi->fh = h->fh;
 	fi->direct_io = 1;
 	fi->keep_cache = 0;
+	fi->nonseekable = blocks(node);
 	/* ENOENT: the opener is gone, and no RELEASE will come. */
 	if (fuse_reply_open(req, fi) == -ENOENT)
 		area_handle_drop(hub->area, h);
@@ -447,8 +460,7 @@ static void op_poll(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi,
 		fuse_pollhandle_destroy(ph);
 	if (!handle_of(req, ino, fi, &node, &h))
 		return;
-	enum file_type type = node_file(node)->type;
-	if (type == FILE_STREAM || type == FILE_WAIT)
+	if (blocks(node))
 		follow_poll(hub_of(req), req, node, h);
 	else
 		(void)fuse_reply_poll(req, POLLIN | POLLOUT | POLLRDNORM | POLLWRNORM);
