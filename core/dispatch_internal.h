@@ -50,7 +50,7 @@ struct live {
 
 struct dispatch {
 	struct store *store;
-	struct registry *registry;
+	struct fleet *fleet;
 	const struct dispatch_hooks *hooks;
 	void *user;
 	char *boot_id;

@@ -6,7 +6,7 @@
 
 #include "core/clock.h"
 #include "core/dispatch_internal.h"
-#include "core/handle.h"
+#include "core/handle_row.h"
 #include "core/json.h"
 #include "core/store/event.h"
 
@@ -40,7 +40,7 @@ static struct state_op *state_op_new(struct dispatch *d, const struct live *l)
 
 	if (!s)
 		return NULL;
-	const struct executor *e = registry_get(d->registry, l->row.executor_serial);
+	const struct executor *e = fleet_get(d->fleet, l->row.executor_serial);
 	s->dispatch = d;
 	s->answered = l->answered;
 	s->row = l->row;
@@ -94,7 +94,7 @@ static int apply_running(struct store_tx *tx, struct store_op *op, struct error 
 	char external[24], empty[] = "", none[] = "[]";
 
 	(void)snprintf(external, sizeof(external), "%lld", (long long)row->pid);
-	const struct handle_record handle = {
+	const struct handle_row handle = {
 		.handle_id = row->handle_id,
 		.executor_id = row->executor,
 		.driver = s->driver,
@@ -109,7 +109,7 @@ static int apply_running(struct store_tx *tx, struct store_op *op, struct error 
 	};
 	int r = session_set_running(tx, row->serial, row->claim_token, &running, err);
 	if (r >= 0)
-		r = handle_record_put(tx, &handle, err);
+		r = handle_row_put(tx, &handle, err);
 	return r < 0 ? r : append_event(tx, row, false, err);
 }
 
@@ -133,7 +133,7 @@ static int apply_ended(struct store_tx *tx, struct store_op *op, struct error *e
 
 	int r = session_set_finished(tx, row->serial, row->claim_token, &finished, err);
 	if (r >= 0)
-		r = handle_record_delete(tx, row->handle_id, err);
+		r = handle_row_delete(tx, row->handle_id, err);
 	if (r >= 0 && s->starts)
 		r = append_event(tx, row, false, err);
 	return r < 0 ? r : append_event(tx, row, true, err);
@@ -229,7 +229,7 @@ static void describe_end(struct live *l, const struct executor_exit *ended)
 
 void live_finish(struct dispatch *d, struct live *l, const struct executor_exit *ended)
 {
-	struct executor *e = registry_get(d->registry, l->row.executor_serial);
+	struct executor *e = fleet_get(d->fleet, l->row.executor_serial);
 
 	l->phase = PHASE_FINISHED;
 	l->finished = true;
@@ -288,7 +288,7 @@ void live_orphaned(struct dispatch *d, struct live *l)
 
 void live_resolve(struct dispatch *d, struct live *l)
 {
-	struct executor *e = registry_get(d->registry, l->row.executor_serial);
+	struct executor *e = fleet_get(d->fleet, l->row.executor_serial);
 	struct error err;
 	bool found = false;
 
@@ -315,7 +315,7 @@ void live_resolve(struct dispatch *d, struct live *l)
 void dispatch_tick(struct dispatch *d)
 {
 	for (struct live *l = d->first, *next; l; l = next) {
-		struct executor *e = registry_get(d->registry, l->row.executor_serial);
+		struct executor *e = fleet_get(d->fleet, l->row.executor_serial);
 
 		next = l->next;
 		if (l->unwritten) {
@@ -333,7 +333,7 @@ static int signal_now(struct dispatch *d, struct live *l, const struct signal_ke
 		      enum signal_kind signal, executor_signal_fn *done, void *user,
 		      struct error *err)
 {
-	struct executor *e = registry_get(d->registry, l->row.executor_serial);
+	struct executor *e = fleet_get(d->fleet, l->row.executor_serial);
 
 	if (!e || !e->driver)
 		return error_set(err, EHOSTUNREACH, "executor %s is not registered any more",

@@ -16,7 +16,7 @@ struct hub {
 	struct area *area;
 	struct wire *wire;
 	struct store *store;
-	struct registry *registry;
+	struct fleet *fleet;
 	struct dispatch *dispatch;
 	struct prune *prune;
 	struct scanner_entry *scanners;

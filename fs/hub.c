@@ -16,7 +16,7 @@
 #include "core/clock.h"
 #include "core/dispatch.h"
 #include "core/owner.h"
-#include "core/registry.h"
+#include "core/fleet.h"
 #include "core/store/event.h"
 #include "core/store/journal.h"
 #include "core/store/store.h"
@@ -300,7 +300,7 @@ static int seed_local(struct store_tx *tx, struct error *err)
 {
 	static char name[] = "local", kind[] = KIND_LOCALPROCESS, empty[] = "",
 		    config[] = "{\"kind\":\"" KIND_LOCALPROCESS "\"}";
-	struct registry_change change = {.kind = REGISTRY_DEFAULT, .name = name, .reason = empty,
+	struct fleet_change change = {.kind = FLEET_DEFAULT, .name = name, .reason = empty,
 					 .at_ns = clock_now_ns()};
 	const struct executor_record row = {
 		.serial = 1,
@@ -318,7 +318,7 @@ static int seed_local(struct store_tx *tx, struct error *err)
 	if (r <= 0)
 		return r;
 	change.serial = row.serial;
-	r = registry_change_apply(tx, &change, err);
+	r = fleet_change_apply(tx, &change, err);
 	executor_record_clear(&change.after);
 	free(change.default_id);
 	return r;
@@ -400,10 +400,10 @@ static int prepare_domain(struct process *p, struct error *err)
 		r = open_directory(hub->options->runtime_dir, NULL, &p->runtime_fd, err);
 	if (r < 0)
 		return r;
-	hub->registry = registry_new(p->drivers);
-	if (!hub->registry)
+	hub->fleet = fleet_new(p->drivers);
+	if (!hub->fleet)
 		return error_oom(err);
-	r = dispatch_new(hub->store, hub->registry, boot, &hooks, p, &hub->dispatch, err);
+	r = dispatch_new(hub->store, hub->fleet, boot, &hooks, p, &hub->dispatch, err);
 	if (r < 0)
 		return r;
 	const struct localprocess_options options = {
@@ -419,7 +419,7 @@ static int prepare_domain(struct process *p, struct error *err)
 	if (r < 0)
 		return r;
 	p->drivers[0] = localprocess_driver(p->localprocess);
-	r = registry_load(hub->registry, store_reader(hub->store), err);
+	r = fleet_load(hub->fleet, store_reader(hub->store), err);
 	return r < 0 ? r : dispatch_load(hub->dispatch, err);
 }
 
@@ -517,7 +517,7 @@ static void tear_down(struct process *p)
 	hub->watch = watch_free(hub->watch);
 	hub->logs = logs_free(hub->logs);
 	hub->dispatch = dispatch_free(hub->dispatch);
-	hub->registry = registry_free(hub->registry);
+	hub->fleet = fleet_free(hub->fleet);
 	hub->wire = wire_free(hub->wire);
 	hub->follow = follow_free(hub->follow);
 	hub->prune = prune_free(hub->prune);

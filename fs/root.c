@@ -8,7 +8,7 @@
 #include "core/clock.h"
 #include "core/dispatch.h"
 #include "core/json.h"
-#include "core/registry.h"
+#include "core/fleet.h"
 #include "core/store/event.h"
 #include "core/store/store.h"
 #include "core/text.h"
@@ -16,7 +16,7 @@
 #include "fs/change.h"
 #include "fs/context.h"
 #include "fs/docs.h"
-#include "fs/registry_change.h"
+#include "fs/fleet_change.h"
 #include "fs/tables.h"
 
 static int render_version(const struct view *v, struct buf *out)
@@ -77,7 +77,7 @@ static int render_status(const struct view *v, struct buf *out)
 			      "starts and administers (groupadd cloop; groupadd cloop-admin)\n");
 	buf_printf(out, "%zu sessions in flight\n\n", dispatch_count_live(hub->dispatch));
 	buf_printf(out, "%-24s %-16s %-12s %8s %8s\n", "EXECUTOR", "KIND", "STATE", "INFLIGHT", "MAX");
-	for (size_t i = 0; (e = registry_at(hub->registry, i)); i++)
+	for (size_t i = 0; (e = fleet_at(hub->fleet, i)); i++)
 		buf_printf(out, "%-24s %-16s %-12s %8llu %8lld\n", e->record.name,
 			   e->record.kind[0] ? e->record.kind : "-", executor_state(e),
 			   (unsigned long long)e->inflight, (long long)e->config.max_concurrent);
@@ -174,12 +174,12 @@ static ssize_t pread_events(const struct view *v, void *data, size_t len, uint64
 static bool default_absent(struct hub *hub, uint32_t serial)
 {
 	(void)serial;
-	return !registry_default(hub->registry);
+	return !fleet_default(hub->fleet);
 }
 
 static int render_default(const struct view *v, struct buf *out)
 {
-	const struct executor *e = registry_default(v->hub->registry);
+	const struct executor *e = fleet_default(v->hub->fleet);
 
 	if (!e)
 		return -ENOENT;
@@ -189,12 +189,12 @@ static int render_default(const struct view *v, struct buf *out)
 
 static int64_t default_changed(const struct view *v)
 {
-	return registry_changed_ns(v->hub->registry);
+	return fleet_changed_ns(v->hub->fleet);
 }
 
 static int render_default_id(const struct view *v, struct buf *out)
 {
-	const struct executor *e = registry_default(v->hub->registry);
+	const struct executor *e = fleet_default(v->hub->fleet);
 
 	buf_printf(out, "%s\n", e ? e->record.name : "");
 	return out->failed;
@@ -207,15 +207,15 @@ static void command_default_id(struct change *c, const char *command)
 
 	(void)snprintf(name, sizeof(name), "%.*s", (int)(id.len < sizeof(name) ? id.len : sizeof(name) - 1),
 		       id.data);
-	const struct executor *e = registry_find(c->hub->registry, name);
+	const struct executor *e = fleet_find(c->hub->fleet, name);
 	if (!e || !e->driver) {
 		(void)error_set_kind(&c->err, ENOENT, ERROR_EXECUTOR_NOT_FOUND, "no such executor is registered");
 		error_remedy(&c->err, "see ls executors");
 		change_refuse(c);
 		return;
 	}
-	if (registry_change_begin(c, REGISTRY_DEFAULT, e->record.serial, e->record.name))
-		registry_change_commit(c);
+	if (fleet_change_begin(c, FLEET_DEFAULT, e->record.serial, e->record.name))
+		fleet_change_commit(c);
 }
 
 static int root_object(struct hub *hub, uint32_t serial, struct object_info *ret)

@@ -89,7 +89,7 @@ struct daemon {
 	struct fake fake;
 	struct driver *drivers[2];
 	struct store *store;
-	struct registry *registry;
+	struct fleet *fleet;
 	struct dispatch *dispatch;
 	unsigned created, removed, forgotten;
 };
@@ -160,9 +160,9 @@ static void daemon_start(struct daemon *d, const char *db, const char *boot)
 	d->drivers[0] = &d->fake.driver;
 	d->store = help_open(db);
 	assert_true(help_run(d->store, add_executor, NULL, NULL) >= 0);
-	d->registry = registry_new(d->drivers);
-	assert_int_equal(registry_load(d->registry, store_reader(d->store), NULL), 0);
-	assert_int_equal(dispatch_new(d->store, d->registry, boot, &hooks, d, &d->dispatch, NULL), 0);
+	d->fleet = fleet_new(d->drivers);
+	assert_int_equal(fleet_load(d->fleet, store_reader(d->store), NULL), 0);
+	assert_int_equal(dispatch_new(d->store, d->fleet, boot, &hooks, d, &d->dispatch, NULL), 0);
 	assert_int_equal(dispatch_load(d->dispatch, NULL), 0);
 }
 
@@ -170,7 +170,7 @@ static void daemon_end(struct daemon *d)
 {
 	d->store = store_free(d->store);
 	d->dispatch = dispatch_free(d->dispatch);
-	d->registry = registry_free(d->registry);
+	d->fleet = fleet_free(d->fleet);
 }
 
 /* What a start was answered. */
@@ -203,7 +203,7 @@ static int start(struct daemon *d, const char *name, const char *work_dir, uid_t
 		       name ? ",\"labels\":{\"cloop.session\":\"" : "", name ? name : "", name ? "\"}" : "");
 	assert_int_equal(spec_parse(text, strlen(text), &spec, &err), 0);
 	struct dispatch_start s = {
-		.executor = registry_find(d->registry, "x"),
+		.executor = fleet_find(d->fleet, "x"),
 		.spec = spec, .uid = uid, .gid = uid, .groups = groups, .n_groups = 2,
 		.origin_mount = 5, .origin_unique = unique,
 	};
@@ -262,7 +262,7 @@ static void nothing_is_launched_before_its_row_is_written(void **state)
 	assert_int_equal(d.fake.launches, 0);
 	uint32_t serial;
 	assert_int_equal(dispatch_find(d.dispatch, "one", &serial), -ENOENT); /* not yet visible */
-	assert_int_equal(registry_find(d.registry, "x")->inflight, 1);        /* but counted */
+	assert_int_equal(fleet_find(d.fleet, "x")->inflight, 1);        /* but counted */
 	store_flush(d.store);
 	assert_int_equal(d.fake.launches, 1);
 	assert_int_equal(d.fake.n_groups, 2);
@@ -274,7 +274,7 @@ static void nothing_is_launched_before_its_row_is_written(void **state)
 	assert_string_equal(a.name, "one");
 	assert_int_equal(state_of(&d, "one"), SESSION_RUNNING);
 	say_ended(&d, d.fake.launched, SESSION_CAUSE_EXIT, 3);
-	assert_int_equal(registry_find(d.registry, "x")->inflight, 0);
+	assert_int_equal(fleet_find(d.fleet, "x")->inflight, 0);
 	store_flush(d.store);
 	assert_int_equal(dispatch_count_live(d.dispatch), 0);
 	assert_int_equal(dispatch_find(d.dispatch, "one", &serial), 0);
@@ -360,7 +360,7 @@ static void a_start_that_fails_leaves_nothing(void **state)
 	assert_int_equal(help_run(d.store, take_back, &serial, NULL), 0);
 	dispatch_taken_back(d.dispatch, serial);
 	assert_int_equal(dispatch_find(d.dispatch, "one", &serial), -ENOENT);
-	assert_int_equal(registry_find(d.registry, "x")->inflight, 0);
+	assert_int_equal(fleet_find(d.fleet, "x")->inflight, 0);
 	assert_int_equal(d.created, 1);
 	assert_int_equal(d.removed, 1);
 	assert_int_equal(start(&d, "one", "/tmp", 10, 4, &b), 0); /* now it is */
@@ -455,7 +455,7 @@ static void the_next_daemon_finds_out(void **state)
 		assert_int_equal(count_events(&d, "session.ended"), 1);
 		assert_int_equal(a.n, 1);
 		assert_int_equal(a.code, 0);
-		assert_int_equal(registry_find(d.registry, "x")->inflight, 0);
+		assert_int_equal(fleet_find(d.fleet, "x")->inflight, 0);
 		daemon_end(&d);
 	}
 }

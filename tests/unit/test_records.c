@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "core/executor_record.h"
-#include "core/handle.h"
+#include "core/handle_row.h"
 #include "core/store/internal.h"
 #include "core/store/journal.h"
 #include "core/store/meta.h"
@@ -161,12 +161,12 @@ static void a_removed_builtin_stays_removed(void **state)
 
 static int handle_put(struct store_tx *tx, void *arg, struct error *err)
 {
-	return handle_record_put(tx, arg, err);
+	return handle_row_put(tx, arg, err);
 }
 
 static int handle_drop(struct store_tx *tx, void *arg, struct error *err)
 {
-	return handle_record_delete(tx, arg, err);
+	return handle_row_delete(tx, arg, err);
 }
 
 static void a_handle_needs_its_identity(void **state)
@@ -184,7 +184,7 @@ static void a_handle_needs_its_identity(void **state)
 	AUTO_STORE struct store *s = help_open(dir->db);
 
 	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
-		struct handle_record row = {.handle_id = TEXT(cases[i].handle),
+		struct handle_row row = {.handle_id = TEXT(cases[i].handle),
 					    .executor_id = TEXT(cases[i].executor),
 					    .external_id = TEXT(cases[i].external)};
 		struct error err = {0};
@@ -192,8 +192,8 @@ static void a_handle_needs_its_identity(void **state)
 		assert_int_equal(help_run(s, handle_put, &row, &err), cases[i].field ? -EINVAL : 0);
 		assert_string_equal(err.field, cases[i].field ? cases[i].field : "");
 	}
-	AUTO_HANDLE_RECORD_LIST struct handle_record_list list = {0};
-	assert_int_equal(handle_record_list(store_reader(s), "", &list, NULL), 0);
+	AUTO_HANDLE_ROW_LIST struct handle_row_list list = {0};
+	assert_int_equal(handle_row_list(store_reader(s), "", &list, NULL), 0);
 	assert_int_equal(list.n, 1);
 	/* Nobody wrote down what it holds: not the same as nothing. */
 	assert_string_equal(list.rows[0].secrets, "");
@@ -204,7 +204,7 @@ static void handles_are_put_listed_and_forgotten(void **state)
 	struct help_dir *dir = *state;
 	AUTO_STORE struct store *s = help_open(dir->db);
 	struct store_tx *tx = store_reader(s);
-	struct handle_record row = {.handle_id = TEXT("one.1"),
+	struct handle_row row = {.handle_id = TEXT("one.1"),
 				    .executor_id = TEXT("local"),
 				    .driver = TEXT("localprocess"),
 				    .external_id = TEXT("4711"),
@@ -231,8 +231,8 @@ static void handles_are_put_listed_and_forgotten(void **state)
 	row.pid = 0;
 	assert_int_equal(help_run(s, handle_put, &row, NULL), 0);
 
-	AUTO_HANDLE_RECORD_LIST struct handle_record_list all = {0};
-	assert_int_equal(handle_record_list(tx, "", &all, NULL), 0);
+	AUTO_HANDLE_ROW_LIST struct handle_row_list all = {0};
+	assert_int_equal(handle_row_list(tx, "", &all, NULL), 0);
 	assert_int_equal(all.n, 3);
 	assert_string_equal(all.rows[0].handle_id, "two.1");
 	assert_string_equal(all.rows[1].handle_id, "three.1");
@@ -244,15 +244,15 @@ static void handles_are_put_listed_and_forgotten(void **state)
 	assert_int_equal(all.rows[2].task_id, 5);
 	assert_int_equal(all.rows[2].deadline_ns, 90);
 
-	AUTO_HANDLE_RECORD_LIST struct handle_record_list own = {0};
-	assert_int_equal(handle_record_list(tx, "local", &own, NULL), 0);
+	AUTO_HANDLE_ROW_LIST struct handle_row_list own = {0};
+	assert_int_equal(handle_row_list(tx, "local", &own, NULL), 0);
 	assert_int_equal(own.n, 2);
 	assert_string_equal(own.rows[0].handle_id, "two.1");
 
 	assert_int_equal(help_run(s, handle_drop, TEXT("two.1"), NULL), 0);
 	assert_int_equal(help_run(s, handle_drop, TEXT("two.1"), NULL), 0);
-	handle_record_list_clear(&own);
-	assert_int_equal(handle_record_list(tx, "local", &own, NULL), 0);
+	handle_row_list_clear(&own);
+	assert_int_equal(handle_row_list(tx, "local", &own, NULL), 0);
 	assert_int_equal(own.n, 1);
 	assert_true(store_tx_idle(tx));
 }

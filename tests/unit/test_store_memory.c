@@ -12,7 +12,7 @@
 #include <string.h>
 
 #include "core/executor_record.h"
-#include "core/handle.h"
+#include "core/handle_row.h"
 #include "core/session.h"
 #include "core/store/event.h"
 #include "core/store/internal.h"
@@ -173,7 +173,7 @@ static int apply_all(struct store_tx *tx, void *arg, struct error *err)
 		.serial = n, .name = name, .claim_token = name, .origin_unique = (uint64_t)n};
 	struct executor_record executor = {
 		.serial = n, .name = name, .source = EXECUTOR_SOURCE_FILE};
-	struct handle_record handle = {.handle_id = name, .executor_id = name, .external_id = name};
+	struct handle_row handle = {.handle_id = name, .executor_id = name, .external_id = name};
 	struct journal_entry entry = {.mount_id = 1, .unique = (uint64_t)n};
 	const struct session_requeue requeue = {.new_token = "x"};
 	int r = session_insert(tx, &session, err);
@@ -181,7 +181,7 @@ static int apply_all(struct store_tx *tx, void *arg, struct error *err)
 	if (r == 0)
 		r = executor_record_insert(tx, &executor, err);
 	if (r == 0)
-		r = handle_record_put(tx, &handle, err);
+		r = handle_row_put(tx, &handle, err);
 	if (r == 0)
 		r = journal_insert(tx, &entry, err);
 	if (r == 0)
@@ -276,7 +276,7 @@ static int read_all(struct store_tx *tx, int64_t n)
 	AUTO_SESSION_LIST struct session_list sessions = {0};
 	AUTO_EXECUTOR_RECORD struct executor_record executor = {0};
 	AUTO_EXECUTOR_RECORD_LIST struct executor_record_list executors = {0};
-	AUTO_HANDLE_RECORD_LIST struct handle_record_list handles = {0};
+	AUTO_HANDLE_ROW_LIST struct handle_row_list handles = {0};
 	struct journal_entry entry = {0};
 	AUTO_FREE char *text = NULL;
 	int64_t number;
@@ -298,7 +298,7 @@ static int read_all(struct store_tx *tx, int64_t n)
 	if (r == 0)
 		r = executor_record_list(tx, &executors, NULL);
 	if (r == 0)
-		r = handle_record_list(tx, "", &handles, NULL);
+		r = handle_row_list(tx, "", &handles, NULL);
 	if (r == 0)
 		r = journal_get(tx, 1, (uint64_t)n, &entry, NULL);
 	journal_entry_clear(&entry);

@@ -1,17 +1,17 @@
 /*
- * The registry: the configured executors, and which one is the default.
+ * The fleet: the configured executors, and which one is the default.
  *
- * It lives in memory, sorted by id, and follows the store: a change is a struct registry_change that
+ * It lives in memory, sorted by id, and follows the store: a change is a struct fleet_change that
  * the writer applies to the rows (deciding there, so that two changes in one batch see each other)
- * and that registry_changed() then repeats in memory. An executor that has no accepted config yet is
+ * and that fleet_changed() then repeats in memory. An executor that has no accepted config yet is
  * in the tree but not registered: it takes no work.
  *
  * Rules from the reference: the first one registered becomes the default; when the default goes, the
  * lowest remaining id takes its place; cordoned and draining take no new work and leave running work
  * alone.
  */
-#ifndef CLOOP_CORE_REGISTRY_H
-#define CLOOP_CORE_REGISTRY_H
+#ifndef CLOOP_CORE_FLEET_H
+#define CLOOP_CORE_FLEET_H
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -21,7 +21,7 @@
 #include "core/executor_config.h"
 #include "core/executor_record.h"
 
-struct registry;
+struct fleet;
 struct store_tx;
 
 struct executor {
@@ -35,25 +35,25 @@ struct executor {
 /* The node states as words; the first is what the tree shows before a config was accepted. */
 #define STATE_UNCONFIGURED "unconfigured"
 
-/* Drivers by kind, borrowed for the registry's life; ends with NULL. */
-struct registry *registry_new(struct driver *const *drivers);
-struct registry *registry_free(struct registry *r);
+/* Drivers by kind, borrowed for the fleet's life; ends with NULL. */
+struct fleet *fleet_new(struct driver *const *drivers);
+struct fleet *fleet_free(struct fleet *r);
 
 /* Reads all rows. */
-int registry_load(struct registry *r, struct store_tx *tx, struct error *err);
+int fleet_load(struct fleet *r, struct store_tx *tx, struct error *err);
 
-struct executor *registry_get(struct registry *r, int64_t serial);
-struct executor *registry_find(struct registry *r, const char *id);
-struct executor *registry_default(struct registry *r);
+struct executor *fleet_get(struct fleet *r, int64_t serial);
+struct executor *fleet_find(struct fleet *r, const char *id);
+struct executor *fleet_default(struct fleet *r);
 
 /* The executors in order of id: index from 0, NULL behind the last. */
-struct executor *registry_at(struct registry *r, size_t index);
+struct executor *fleet_at(struct fleet *r, size_t index);
 
 /* The driver of a kind, NULL when this build has none. */
-struct driver *registry_driver(struct registry *r, const char *kind);
+struct driver *fleet_driver(struct fleet *r, const char *kind);
 
 /* When an executor came or went, or the default changed, last. */
-int64_t registry_changed_ns(const struct registry *r);
+int64_t fleet_changed_ns(const struct fleet *r);
 
 /* "unconfigured", or the state of its health ("" reads as ready). Static or the record's storage. */
 const char *executor_state(const struct executor *e);
@@ -64,18 +64,18 @@ const char *executor_state(const struct executor *e);
  */
 int executor_check_schedulable(const struct executor *e, struct error *err);
 
-enum registry_change_kind {
-	REGISTRY_ADD,       /* name */
-	REGISTRY_REMOVE,    /* serial */
-	REGISTRY_CONFIGURE, /* serial, config_text (canonical), config_kind */
-	REGISTRY_CORDON,    /* serial, reason */
-	REGISTRY_DRAIN,
-	REGISTRY_UNCORDON,
-	REGISTRY_DEFAULT, /* serial */
+enum fleet_change_kind {
+	FLEET_ADD,       /* name */
+	FLEET_REMOVE,    /* serial */
+	FLEET_CONFIGURE, /* serial, config_text (canonical), config_kind */
+	FLEET_CORDON,    /* serial, reason */
+	FLEET_DRAIN,
+	FLEET_UNCORDON,
+	FLEET_DEFAULT, /* serial */
 };
 
-struct registry_change {
-	enum registry_change_kind kind;
+struct fleet_change {
+	enum fleet_change_kind kind;
 	int64_t serial;
 	uint32_t uid; /* who asked; for the event */
 	int64_t at_ns;
@@ -89,14 +89,14 @@ struct registry_change {
 };
 
 /* The writer's part. */
-int registry_change_apply(struct store_tx *tx, struct registry_change *c, struct error *err);
+int fleet_change_apply(struct store_tx *tx, struct fleet_change *c, struct error *err);
 
 /* The loop's part, after the commit. Takes what it needs out of c. */
-void registry_changed(struct registry *r, struct registry_change *c);
+void fleet_changed(struct fleet *r, struct fleet_change *c);
 
-void registry_change_clear(struct registry_change *c);
+void fleet_change_clear(struct fleet_change *c);
 
 /* The serial for the next ADD. */
-int64_t registry_next_serial(struct registry *r);
+int64_t fleet_next_serial(struct fleet *r);
 
 #endif

@@ -1,4 +1,4 @@
-#include "core/registry.h"
+#include "core/fleet.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -11,7 +11,7 @@
 #include "core/store/event.h"
 #include "core/store/meta.h"
 
-struct registry {
+struct fleet {
 	struct driver *const *drivers;
 	struct executor **list; /* sorted by id */
 	size_t n, cap;
@@ -27,18 +27,18 @@ static void executor_free(struct executor *e)
 	free(e);
 }
 
-struct registry *registry_new(struct driver *const *drivers)
+struct fleet *fleet_new(struct driver *const *drivers)
 {
-	struct registry *r = calloc(1, sizeof(*r));
+	struct fleet *r = calloc(1, sizeof(*r));
 
 	if (!r)
 		return NULL;
 	r->drivers = drivers;
 	r->default_id = strdup("");
-	return r->default_id ? r : registry_free(r);
+	return r->default_id ? r : fleet_free(r);
 }
 
-struct registry *registry_free(struct registry *r)
+struct fleet *fleet_free(struct fleet *r)
 {
 	if (!r)
 		return NULL;
@@ -51,7 +51,7 @@ struct registry *registry_free(struct registry *r)
 }
 
 /* The place of an id, or where it would go. */
-static size_t place_of(const struct registry *r, const char *id, bool *ret_found)
+static size_t place_of(const struct fleet *r, const char *id, bool *ret_found)
 {
 	size_t low = 0, high = r->n;
 
@@ -72,7 +72,7 @@ static size_t place_of(const struct registry *r, const char *id, bool *ret_found
 	return low;
 }
 
-struct executor *registry_find(struct registry *r, const char *id)
+struct executor *fleet_find(struct fleet *r, const char *id)
 {
 	bool found;
 	size_t i = place_of(r, id, &found);
@@ -80,7 +80,7 @@ struct executor *registry_find(struct registry *r, const char *id)
 	return found ? r->list[i] : NULL;
 }
 
-struct executor *registry_get(struct registry *r, int64_t serial)
+struct executor *fleet_get(struct fleet *r, int64_t serial)
 {
 	for (size_t i = 0; i < r->n; i++)
 		if (r->list[i]->record.serial == serial)
@@ -88,17 +88,17 @@ struct executor *registry_get(struct registry *r, int64_t serial)
 	return NULL;
 }
 
-struct executor *registry_at(struct registry *r, size_t index)
+struct executor *fleet_at(struct fleet *r, size_t index)
 {
 	return index < r->n ? r->list[index] : NULL;
 }
 
-struct executor *registry_default(struct registry *r)
+struct executor *fleet_default(struct fleet *r)
 {
-	return r->default_id[0] ? registry_find(r, r->default_id) : NULL;
+	return r->default_id[0] ? fleet_find(r, r->default_id) : NULL;
 }
 
-struct driver *registry_driver(struct registry *r, const char *kind)
+struct driver *fleet_driver(struct fleet *r, const char *kind)
 {
 	for (size_t i = 0; r->drivers[i]; i++)
 		if (strcmp(r->drivers[i]->ops->kind, kind) == 0)
@@ -106,18 +106,18 @@ struct driver *registry_driver(struct registry *r, const char *kind)
 	return NULL;
 }
 
-int64_t registry_changed_ns(const struct registry *r)
+int64_t fleet_changed_ns(const struct fleet *r)
 {
 	return r->changed_ns;
 }
 
-int64_t registry_next_serial(struct registry *r)
+int64_t fleet_next_serial(struct fleet *r)
 {
 	return ++r->last_serial;
 }
 
 /* Takes the record. A stored config that does not parse leaves the executor unconfigured. */
-static void executor_set_record(struct registry *r, struct executor *e, struct executor_record *record)
+static void executor_set_record(struct fleet *r, struct executor *e, struct executor_record *record)
 {
 	executor_record_clear(&e->record);
 	executor_config_clear(&e->config);
@@ -126,10 +126,10 @@ static void executor_set_record(struct registry *r, struct executor *e, struct e
 	e->driver = NULL;
 	if (e->record.config[0] && executor_config_parse(e->record.config, strlen(e->record.config),
 							 &e->config, NULL) == 0)
-		e->driver = registry_driver(r, e->config.kind);
+		e->driver = fleet_driver(r, e->config.kind);
 }
 
-static int insert(struct registry *r, struct executor_record *record)
+static int insert(struct fleet *r, struct executor_record *record)
 {
 	bool found;
 	size_t at = place_of(r, record->name, &found);
@@ -153,7 +153,7 @@ static int insert(struct registry *r, struct executor_record *record)
 	return 0;
 }
 
-int registry_load(struct registry *r, struct store_tx *tx, struct error *err)
+int fleet_load(struct fleet *r, struct store_tx *tx, struct error *err)
 {
 	AUTO_EXECUTOR_RECORD_LIST struct executor_record_list rows = {0};
 	AUTO_FREE char *id = NULL;
@@ -217,7 +217,7 @@ int executor_check_schedulable(const struct executor *e, struct error *err)
 
 /* --- changes: the writer's part ------------------------------------------------------------- */
 
-static int append_event(struct store_tx *tx, const struct registry_change *c, const char *type,
+static int append_event(struct store_tx *tx, const struct fleet_change *c, const char *type,
 			const char *from, const char *to, struct error *err)
 {
 	AUTO_JSON json_t *o = json_object();
@@ -231,7 +231,7 @@ static int append_event(struct store_tx *tx, const struct registry_change *c, co
 }
 
 /* Sets the default, and tells what it is now. */
-static int set_default(struct store_tx *tx, struct registry_change *c, const char *id,
+static int set_default(struct store_tx *tx, struct fleet_change *c, const char *id,
 		       struct error *err)
 {
 	free(c->default_id);
@@ -253,7 +253,7 @@ static int get_default(struct store_tx *tx, char **ret, struct error *err)
 	return x;
 }
 
-static int apply_add(struct store_tx *tx, struct registry_change *c, struct error *err)
+static int apply_add(struct store_tx *tx, struct fleet_change *c, struct error *err)
 {
 	static char empty[] = "";
 	const struct executor_record row = {
@@ -273,7 +273,7 @@ static int apply_add(struct store_tx *tx, struct registry_change *c, struct erro
 }
 
 /* The default goes on to the lowest remaining id that is registered. */
-static int reassign_default(struct store_tx *tx, struct registry_change *c, struct error *err)
+static int reassign_default(struct store_tx *tx, struct fleet_change *c, struct error *err)
 {
 	AUTO_EXECUTOR_RECORD_LIST struct executor_record_list rows = {0};
 	const char *id = "";
@@ -287,7 +287,7 @@ static int reassign_default(struct store_tx *tx, struct registry_change *c, stru
 	return set_default(tx, c, id, err);
 }
 
-static int apply_remove(struct store_tx *tx, struct registry_change *c, struct error *err)
+static int apply_remove(struct store_tx *tx, struct fleet_change *c, struct error *err)
 {
 	AUTO_FREE char *default_id = NULL;
 
@@ -299,7 +299,7 @@ static int apply_remove(struct store_tx *tx, struct registry_change *c, struct e
 	return x < 0 ? x : append_event(tx, c, "executor.removed", NULL, NULL, err);
 }
 
-static int apply_configure(struct store_tx *tx, struct registry_change *c, struct error *err)
+static int apply_configure(struct store_tx *tx, struct fleet_change *c, struct error *err)
 {
 	AUTO_EXECUTOR_RECORD struct executor_record before = {0};
 	AUTO_FREE char *default_id = NULL;
@@ -332,7 +332,7 @@ static struct health health_of(const struct executor_record_health *h)
 	return health;
 }
 
-static int apply_state(struct store_tx *tx, struct registry_change *c, struct error *err)
+static int apply_state(struct store_tx *tx, struct fleet_change *c, struct error *err)
 {
 	AUTO_EXECUTOR_RECORD struct executor_record row = {0};
 	struct health_transition t = {0};
@@ -342,9 +342,9 @@ static int apply_state(struct store_tx *tx, struct registry_change *c, struct er
 	if (x < 0)
 		return x;
 	struct health health = health_of(&row.health);
-	if (c->kind == REGISTRY_CORDON)
+	if (c->kind == FLEET_CORDON)
 		changed = health_cordon(&health, c->reason, c->at_ns, &t);
-	else if (c->kind == REGISTRY_DRAIN)
+	else if (c->kind == FLEET_DRAIN)
 		changed = health_drain(&health, c->reason, c->at_ns, &t);
 	else
 		changed = health_uncordon(&health, c->at_ns, health_policy_default(), &t);
@@ -367,25 +367,25 @@ static int apply_state(struct store_tx *tx, struct registry_change *c, struct er
 			    node_state_name(t.to), err);
 }
 
-int registry_change_apply(struct store_tx *tx, struct registry_change *c, struct error *err)
+int fleet_change_apply(struct store_tx *tx, struct fleet_change *c, struct error *err)
 {
 	int x = 0;
 
 	switch (c->kind) {
-	case REGISTRY_ADD:
+	case FLEET_ADD:
 		x = apply_add(tx, c, err);
 		break;
-	case REGISTRY_REMOVE:
+	case FLEET_REMOVE:
 		return apply_remove(tx, c, err);
-	case REGISTRY_CONFIGURE:
+	case FLEET_CONFIGURE:
 		x = apply_configure(tx, c, err);
 		break;
-	case REGISTRY_CORDON:
-	case REGISTRY_DRAIN:
-	case REGISTRY_UNCORDON:
+	case FLEET_CORDON:
+	case FLEET_DRAIN:
+	case FLEET_UNCORDON:
 		x = apply_state(tx, c, err);
 		break;
-	case REGISTRY_DEFAULT:
+	case FLEET_DEFAULT:
 		x = set_default(tx, c, c->name, err);
 		if (x >= 0)
 			x = append_event(tx, c, "executor.default", NULL, NULL, err);
@@ -399,7 +399,7 @@ int registry_change_apply(struct store_tx *tx, struct registry_change *c, struct
 
 /* --- changes: the loop's part --------------------------------------------------------------- */
 
-void registry_changed(struct registry *r, struct registry_change *c)
+void fleet_changed(struct fleet *r, struct fleet_change *c)
 {
 	bool found;
 	size_t at = place_of(r, c->name, &found);
@@ -409,14 +409,14 @@ void registry_changed(struct registry *r, struct registry_change *c)
 		r->default_id = take_ptr(c->default_id);
 		r->changed_ns = c->at_ns;
 	}
-	if (c->kind == REGISTRY_REMOVE) {
+	if (c->kind == FLEET_REMOVE) {
 		if (found && r->list[at]->record.serial == c->serial) {
 			executor_free(r->list[at]);
 			memmove(&r->list[at], &r->list[at + 1], (r->n - at - 1) * sizeof(struct executor *));
 			r->n--;
 		}
 		r->changed_ns = c->at_ns;
-	} else if (c->kind == REGISTRY_ADD) {
+	} else if (c->kind == FLEET_ADD) {
 		if (!found && insert(r, &c->after) == 0)
 			r->changed_ns = c->at_ns;
 	} else if (found) {
@@ -424,7 +424,7 @@ void registry_changed(struct registry *r, struct registry_change *c)
 	}
 }
 
-void registry_change_clear(struct registry_change *c)
+void fleet_change_clear(struct fleet_change *c)
 {
 	free(c->name);
 	free(c->config_text);
@@ -432,5 +432,5 @@ void registry_change_clear(struct registry_change *c)
 	free(c->reason);
 	free(c->default_id);
 	executor_record_clear(&c->after);
-	*c = (struct registry_change){0};
+	*c = (struct fleet_change){0};
 }

@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "core/registry.h"
+#include "core/fleet.h"
 #include "core/store/event.h"
 #include "tests/unit/store_help.h"
 
@@ -86,33 +86,33 @@ static struct driver *const drivers[] = {&fake, NULL};
 
 static int apply(struct store_tx *tx, void *change, struct error *err)
 {
-	return registry_change_apply(tx, change, err);
+	return fleet_change_apply(tx, change, err);
 }
 
 /* Applies a change as the daemon does: in the store, then in memory. */
-static int make(struct store *s, struct registry *r, enum registry_change_kind kind, const char *name,
+static int make(struct store *s, struct fleet *r, enum fleet_change_kind kind, const char *name,
 		const char *argument)
 {
-	const struct executor *e = registry_find(r, name);
-	struct registry_change c = {.kind = kind, .uid = 7, .at_ns = 1000};
+	const struct executor *e = fleet_find(r, name);
+	struct fleet_change c = {.kind = kind, .uid = 7, .at_ns = 1000};
 
-	c.serial = kind == REGISTRY_ADD ? registry_next_serial(r) : e ? e->record.serial : 999;
+	c.serial = kind == FLEET_ADD ? fleet_next_serial(r) : e ? e->record.serial : 999;
 	c.name = strdup(name);
-	c.reason = strdup(kind == REGISTRY_CONFIGURE ? "" : argument);
+	c.reason = strdup(kind == FLEET_CONFIGURE ? "" : argument);
 	c.config_text = strdup(argument);
 	c.config_kind = strdup("fake");
 	int result = help_run(s, apply, &c, NULL);
 	if (result >= 0)
-		registry_changed(r, &c);
-	registry_change_clear(&c);
+		fleet_changed(r, &c);
+	fleet_change_clear(&c);
 	return result;
 }
 
 #define CONFIG "{\"kind\":\"fake\"}"
 
-static const char *default_of(struct registry *r)
+static const char *default_of(struct fleet *r)
 {
-	const struct executor *e = registry_default(r);
+	const struct executor *e = fleet_default(r);
 
 	return e ? e->record.name : "";
 }
@@ -121,100 +121,100 @@ static void the_first_becomes_the_default_and_the_lowest_inherits(void **state)
 {
 	const struct help_dir *dir = *state;
 	AUTO_STORE struct store *s = help_open(dir->db);
-	struct registry *r = registry_new(drivers);
+	struct fleet *r = fleet_new(drivers);
 
-	assert_int_equal(registry_load(r, store_reader(s), NULL), 0);
+	assert_int_equal(fleet_load(r, store_reader(s), NULL), 0);
 	assert_string_equal(default_of(r), "");
 
-	assert_int_equal(make(s, r, REGISTRY_ADD, "c", ""), 0);
+	assert_int_equal(make(s, r, FLEET_ADD, "c", ""), 0);
 	assert_string_equal(default_of(r), ""); /* not configured: not registered */
-	assert_string_equal(executor_state(registry_find(r, "c")), "unconfigured");
-	assert_int_equal(make(s, r, REGISTRY_ADD, "c", ""), -EEXIST);
-	assert_int_equal(make(s, r, REGISTRY_CONFIGURE, "c", CONFIG), 0);
+	assert_string_equal(executor_state(fleet_find(r, "c")), "unconfigured");
+	assert_int_equal(make(s, r, FLEET_ADD, "c", ""), -EEXIST);
+	assert_int_equal(make(s, r, FLEET_CONFIGURE, "c", CONFIG), 0);
 	assert_string_equal(default_of(r), "c");
-	assert_int_equal(make(s, r, REGISTRY_ADD, "b", ""), 0);
-	assert_int_equal(make(s, r, REGISTRY_ADD, "a", ""), 0);
-	assert_int_equal(make(s, r, REGISTRY_CONFIGURE, "b", CONFIG), 0);
+	assert_int_equal(make(s, r, FLEET_ADD, "b", ""), 0);
+	assert_int_equal(make(s, r, FLEET_ADD, "a", ""), 0);
+	assert_int_equal(make(s, r, FLEET_CONFIGURE, "b", CONFIG), 0);
 	assert_string_equal(default_of(r), "c");
-	assert_string_equal(registry_at(r, 0)->record.name, "a");
-	assert_null(registry_at(r, 3));
+	assert_string_equal(fleet_at(r, 0)->record.name, "a");
+	assert_null(fleet_at(r, 3));
 
 	/* "a" is lower, but has no config. */
-	assert_int_equal(make(s, r, REGISTRY_REMOVE, "c", ""), 0);
+	assert_int_equal(make(s, r, FLEET_REMOVE, "c", ""), 0);
 	assert_string_equal(default_of(r), "b");
-	assert_int_equal(make(s, r, REGISTRY_CONFIGURE, "a", CONFIG), 0);
-	assert_int_equal(make(s, r, REGISTRY_DEFAULT, "a", ""), 0);
+	assert_int_equal(make(s, r, FLEET_CONFIGURE, "a", CONFIG), 0);
+	assert_int_equal(make(s, r, FLEET_DEFAULT, "a", ""), 0);
 	assert_string_equal(default_of(r), "a");
 
 	/* Another process reads the same. */
-	struct registry *again = registry_new(drivers);
-	assert_int_equal(registry_load(again, store_reader(s), NULL), 0);
+	struct fleet *again = fleet_new(drivers);
+	assert_int_equal(fleet_load(again, store_reader(s), NULL), 0);
 	assert_string_equal(default_of(again), "a");
-	assert_ptr_equal(registry_find(again, "b")->driver, &fake);
-	assert_null(registry_find(again, "c"));
+	assert_ptr_equal(fleet_find(again, "b")->driver, &fake);
+	assert_null(fleet_find(again, "c"));
 	/* A name that comes again is another executor. */
-	assert_int_equal(make(s, again, REGISTRY_ADD, "c", ""), 0);
-	assert_true(registry_find(again, "c")->record.serial > 3);
-	(void)registry_free(again);
+	assert_int_equal(make(s, again, FLEET_ADD, "c", ""), 0);
+	assert_true(fleet_find(again, "c")->record.serial > 3);
+	(void)fleet_free(again);
 
-	assert_int_equal(make(s, r, REGISTRY_REMOVE, "a", ""), 0);
-	assert_int_equal(make(s, r, REGISTRY_REMOVE, "b", ""), 0);
+	assert_int_equal(make(s, r, FLEET_REMOVE, "a", ""), 0);
+	assert_int_equal(make(s, r, FLEET_REMOVE, "b", ""), 0);
 	assert_string_equal(default_of(r), "");
-	assert_int_equal(make(s, r, REGISTRY_REMOVE, "b", ""), -ENOENT);
-	(void)registry_free(r);
+	assert_int_equal(make(s, r, FLEET_REMOVE, "b", ""), -ENOENT);
+	(void)fleet_free(r);
 }
 
 static void states_decide_about_new_work(void **state)
 {
 	const struct help_dir *dir = *state;
 	AUTO_STORE struct store *s = help_open(dir->db);
-	struct registry *r = registry_new(drivers);
+	struct fleet *r = fleet_new(drivers);
 	struct error err;
 
-	assert_int_equal(registry_load(r, store_reader(s), NULL), 0);
-	assert_int_equal(make(s, r, REGISTRY_ADD, "x", ""), 0);
-	assert_int_equal(executor_check_schedulable(registry_find(r, "x"), &err), -EHOSTUNREACH);
-	assert_int_equal(make(s, r, REGISTRY_CONFIGURE, "x", "{\"kind\":\"fake\",\"max_concurrent\":1}"), 0);
-	assert_int_equal(executor_check_schedulable(registry_find(r, "x"), &err), 0);
+	assert_int_equal(fleet_load(r, store_reader(s), NULL), 0);
+	assert_int_equal(make(s, r, FLEET_ADD, "x", ""), 0);
+	assert_int_equal(executor_check_schedulable(fleet_find(r, "x"), &err), -EHOSTUNREACH);
+	assert_int_equal(make(s, r, FLEET_CONFIGURE, "x", "{\"kind\":\"fake\",\"max_concurrent\":1}"), 0);
+	assert_int_equal(executor_check_schedulable(fleet_find(r, "x"), &err), 0);
 
-	assert_int_equal(make(s, r, REGISTRY_CORDON, "x", "disk swap"), 0);
-	assert_string_equal(executor_state(registry_find(r, "x")), "cordoned");
-	assert_int_equal(executor_check_schedulable(registry_find(r, "x"), &err), -EBUSY);
+	assert_int_equal(make(s, r, FLEET_CORDON, "x", "disk swap"), 0);
+	assert_string_equal(executor_state(fleet_find(r, "x")), "cordoned");
+	assert_int_equal(executor_check_schedulable(fleet_find(r, "x"), &err), -EBUSY);
 	assert_non_null(strstr(err.reason, "disk swap"));
-	assert_int_equal(make(s, r, REGISTRY_DRAIN, "x", ""), 0);
-	assert_string_equal(executor_state(registry_find(r, "x")), "draining");
+	assert_int_equal(make(s, r, FLEET_DRAIN, "x", ""), 0);
+	assert_string_equal(executor_state(fleet_find(r, "x")), "draining");
 	/* A new config does not let work in. */
-	assert_int_equal(make(s, r, REGISTRY_CONFIGURE, "x", "{\"kind\":\"fake\",\"max_concurrent\":1}"), 0);
-	assert_int_equal(executor_check_schedulable(registry_find(r, "x"), &err), -EBUSY);
-	assert_int_equal(make(s, r, REGISTRY_UNCORDON, "x", ""), 0);
-	assert_int_equal(executor_check_schedulable(registry_find(r, "x"), &err), 0);
+	assert_int_equal(make(s, r, FLEET_CONFIGURE, "x", "{\"kind\":\"fake\",\"max_concurrent\":1}"), 0);
+	assert_int_equal(executor_check_schedulable(fleet_find(r, "x"), &err), -EBUSY);
+	assert_int_equal(make(s, r, FLEET_UNCORDON, "x", ""), 0);
+	assert_int_equal(executor_check_schedulable(fleet_find(r, "x"), &err), 0);
 
-	registry_find(r, "x")->inflight = 1;
-	assert_int_equal(executor_check_schedulable(registry_find(r, "x"), &err), -EBUSY);
-	registry_find(r, "x")->inflight = 0;
-	registry_find(r, "x")->removing = true;
-	assert_int_equal(executor_check_schedulable(registry_find(r, "x"), &err), -EBUSY);
+	fleet_find(r, "x")->inflight = 1;
+	assert_int_equal(executor_check_schedulable(fleet_find(r, "x"), &err), -EBUSY);
+	fleet_find(r, "x")->inflight = 0;
+	fleet_find(r, "x")->removing = true;
+	assert_int_equal(executor_check_schedulable(fleet_find(r, "x"), &err), -EBUSY);
 
 	/* A kind that this build has no driver for takes nothing. */
-	assert_int_equal(make(s, r, REGISTRY_CONFIGURE, "x", "{\"kind\":\"other\"}"), 0);
-	assert_int_equal(executor_check_schedulable(registry_find(r, "x"), &err), -EHOSTUNREACH);
-	(void)registry_free(r);
+	assert_int_equal(make(s, r, FLEET_CONFIGURE, "x", "{\"kind\":\"other\"}"), 0);
+	assert_int_equal(executor_check_schedulable(fleet_find(r, "x"), &err), -EHOSTUNREACH);
+	(void)fleet_free(r);
 }
 
 static void transitions_are_told_once(void **state)
 {
 	const struct help_dir *dir = *state;
 	AUTO_STORE struct store *s = help_open(dir->db);
-	struct registry *r = registry_new(drivers);
+	struct fleet *r = fleet_new(drivers);
 	char events[8192];
 	size_t n = 0, changes = 0;
 
-	assert_int_equal(registry_load(r, store_reader(s), NULL), 0);
-	assert_int_equal(make(s, r, REGISTRY_ADD, "x", ""), 0);
-	assert_int_equal(make(s, r, REGISTRY_CONFIGURE, "x", CONFIG), 0);
-	assert_int_equal(make(s, r, REGISTRY_CORDON, "x", "one"), 0);
-	assert_int_equal(make(s, r, REGISTRY_CORDON, "x", "two"), 0); /* the reason changes, the state not */
-	assert_string_equal(registry_find(r, "x")->record.health.reason, "two");
+	assert_int_equal(fleet_load(r, store_reader(s), NULL), 0);
+	assert_int_equal(make(s, r, FLEET_ADD, "x", ""), 0);
+	assert_int_equal(make(s, r, FLEET_CONFIGURE, "x", CONFIG), 0);
+	assert_int_equal(make(s, r, FLEET_CORDON, "x", "one"), 0);
+	assert_int_equal(make(s, r, FLEET_CORDON, "x", "two"), 0); /* the reason changes, the state not */
+	assert_string_equal(fleet_find(r, "x")->record.health.reason, "two");
 	assert_int_equal(event_read(store_reader(s), 0, events, sizeof(events) - 1, &n, NULL), 0);
 	events[n] = '\0';
 	for (const char *p = events; (p = strstr(p, "executor.state_change")); p++)
@@ -222,7 +222,7 @@ static void transitions_are_told_once(void **state)
 	assert_int_equal(changes, 1);
 	assert_non_null(strstr(events, "\"from\":\"ready\",\"to\":\"cordoned\",\"reason\":\"one\""));
 	assert_non_null(strstr(events, "\"uid\":7"));
-	(void)registry_free(r);
+	(void)fleet_free(r);
 }
 
 int main(void)
@@ -239,5 +239,5 @@ int main(void)
 						help_dir_remove),
 	};
 
-	return cmocka_run_group_tests_name("registry", tests, NULL, NULL);
+	return cmocka_run_group_tests_name("fleet", tests, NULL, NULL);
 }
