@@ -84,7 +84,10 @@ void registry_set_binding_lookup(struct registry *registry,
 				 const char *(*lookup)(void *context, const char *project_path),
 				 void *context);
 
-/* The id that a project is bound to, NULL when it is not. Borrowed until the next call. */
+/*
+ * The id that a project is bound to, NULL when it is not (or memory ran out). Borrowed until the
+ * next call. For display: what runs where is registry_resolve()'s to say.
+ */
 const char *registry_binding(const struct registry *registry, const char *project_path);
 
 /* The executor for a project; a blank path has no binding. resolve_binding leaves the policy out.

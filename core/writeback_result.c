@@ -175,7 +175,8 @@ static int read_field(struct writeback_result *r, const struct field *f, json_t 
 
 	if (json_is_null(value))
 		return 0;
-	if (f->type == TEXT && json_is_string(value)) {
+	if (f->type == TEXT && json_is_string(value) &&
+	    strlen(json_string_value(value)) == json_string_length(value)) {
 		char *copy = strdup(json_string_value(value));
 
 		if (!copy)
@@ -192,7 +193,7 @@ static int read_field(struct writeback_result *r, const struct field *f, json_t 
 		*(bool *)slot = json_is_true(value);
 		return 0;
 	}
-	int r2 = error_set(err, EINVAL, "has the wrong type");
+	int r2 = error_set(err, EINVAL, "has the wrong type or a NUL byte");
 	error_field(err, "%s", f->name);
 	return r2;
 }
