@@ -21,12 +21,23 @@ const char *node_state_name(enum node_state state)
 	return state_names[(size_t)state < ARRAY_SIZE(state_names) ? state : NODE_READY];
 }
 
+bool node_state_lookup(const char *word, enum node_state *ret)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(state_names); i++) {
+		if (strcmp(state_names[i], word) == 0) {
+			*ret = (enum node_state)i;
+			return true;
+		}
+	}
+	return false;
+}
+
 enum node_state node_state_parse(const char *word)
 {
-	for (size_t i = 0; i < ARRAY_SIZE(state_names); i++)
-		if (strcmp(state_names[i], word) == 0)
-			return (enum node_state)i;
-	return NODE_READY;
+	enum node_state state = NODE_READY;
+
+	(void)node_state_lookup(word, &state);
+	return state;
 }
 
 bool node_state_schedulable(enum node_state state)

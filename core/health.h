@@ -25,7 +25,10 @@ enum node_state {
 
 const char *node_state_name(enum node_state state);
 
-/* The state of a word; what is no state is ready, as a node without a record is. */
+/* Returns false, leaving *ret alone, for a word that is no state. */
+bool node_state_lookup(const char *word, enum node_state *ret);
+
+/* The state of a stored word; what is no state is ready, as a node without a record is. */
 enum node_state node_state_parse(const char *word);
 
 /* Whether new work may be placed on a node in this state: ready and degraded. */

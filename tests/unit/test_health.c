@@ -191,6 +191,12 @@ static void records_are_normalized(void **state)
 	assert_int_equal(node_state_parse("READY"), NODE_READY);
 	assert_int_equal(node_state_parse(""), NODE_READY);
 	assert_int_equal(node_state_parse("draining"), NODE_DRAINING);
+
+	enum node_state s = NODE_CORDONED;
+	assert_false(node_state_lookup("READY", &s));
+	assert_int_equal(s, NODE_CORDONED);
+	assert_true(node_state_lookup("ready", &s));
+	assert_int_equal(s, NODE_READY);
 }
 
 static void predicates(void **state)
