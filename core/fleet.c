@@ -8,6 +8,8 @@
 #include "core/clock.h"
 #include "core/health.h"
 #include "core/json.h"
+#include "core/policy.h"
+#include "core/registry.h"
 #include "core/store/event.h"
 #include "core/store/meta.h"
 
@@ -253,6 +255,30 @@ static int get_default(struct store_tx *tx, char **ret, struct error *err)
 	return x;
 }
 
+/* The registered executors as the rules of registration know them (core/registry.h). */
+static int load_registry(struct store_tx *tx, struct registry **ret, struct error *err)
+{
+	static const struct host_policy policy = {.forbidden = false};
+	AUTO_EXECUTOR_RECORD_LIST struct executor_record_list rows = {0};
+	AUTO_REGISTRY struct registry *r = registry_new(&policy);
+	AUTO_FREE char *id = NULL;
+
+	if (!r)
+		return error_oom(err);
+	int x = executor_record_list(tx, &rows, err);
+	for (size_t i = 0; i < rows.n && x >= 0; i++)
+		if (rows.rows[i].config[0])
+			x = registry_register(r, rows.rows[i].name, ISOLATION_NONE, NULL, err);
+	if (x >= 0)
+		x = get_default(tx, &id, err);
+	if (x >= 0 && id[0] && registry_find(r, id))
+		x = registry_set_default(r, id, err);
+	if (x < 0)
+		return x;
+	*ret = take_ptr(r);
+	return 0;
+}
+
 static int apply_add(struct store_tx *tx, struct fleet_change *c, struct error *err)
 {
 	static char empty[] = "";
@@ -272,45 +298,34 @@ static int apply_add(struct store_tx *tx, struct fleet_change *c, struct error *
 	return x < 0 ? x : append_event(tx, c, "executor.added", NULL, NULL, err);
 }
 
-/* The default goes on to the lowest remaining id that is registered. */
-static int reassign_default(struct store_tx *tx, struct fleet_change *c, struct error *err)
-{
-	AUTO_EXECUTOR_RECORD_LIST struct executor_record_list rows = {0};
-	const char *id = "";
-
-	int x = executor_record_list(tx, &rows, err);
-	if (x < 0)
-		return x;
-	for (size_t i = 0; i < rows.n && !id[0]; i++)
-		if (rows.rows[i].config[0])
-			id = rows.rows[i].name;
-	return set_default(tx, c, id, err);
-}
-
 static int apply_remove(struct store_tx *tx, struct fleet_change *c, struct error *err)
 {
-	AUTO_FREE char *default_id = NULL;
+	AUTO_REGISTRY struct registry *r = NULL;
 
-	int x = executor_record_delete(tx, c->serial, err);
+	int x = load_registry(tx, &r, err);
 	if (x >= 0)
-		x = get_default(tx, &default_id, err);
-	if (x >= 0 && strcmp(default_id, c->name) == 0)
-		x = reassign_default(tx, c, err);
+		x = executor_record_delete(tx, c->serial, err);
+	if (x < 0)
+		return x;
+	registry_unregister(r, c->name);
+	x = set_default(tx, c, registry_default_id(r), err);
 	return x < 0 ? x : append_event(tx, c, "executor.removed", NULL, NULL, err);
 }
 
 static int apply_configure(struct store_tx *tx, struct fleet_change *c, struct error *err)
 {
 	AUTO_EXECUTOR_RECORD struct executor_record before = {0};
-	AUTO_FREE char *default_id = NULL;
+	AUTO_REGISTRY struct registry *r = NULL;
 
 	int x = executor_record_get(tx, c->serial, &before, err);
 	if (x >= 0)
+		x = load_registry(tx, &r, err);
+	if (x >= 0)
+		x = registry_ensure(r, c->name, ISOLATION_NONE, NULL, err);
+	if (x >= 0)
 		x = executor_record_set_config(tx, c->serial, c->config_kind, c->config_text, c->at_ns, err);
 	if (x >= 0)
-		x = get_default(tx, &default_id, err);
-	if (x >= 0 && !default_id[0])
-		x = set_default(tx, c, c->name, err);
+		x = set_default(tx, c, registry_default_id(r), err);
 	if (x < 0)
 		return x;
 	return append_event(tx, c, before.config[0] ? "config.accepted" : "executor.registered",
@@ -405,9 +420,10 @@ void fleet_changed(struct fleet *r, struct fleet_change *c)
 	size_t at = place_of(r, c->name, &found);
 
 	if (c->default_id) {
+		if (strcmp(r->default_id, c->default_id) != 0)
+			r->changed_ns = c->at_ns;
 		free(r->default_id);
 		r->default_id = take_ptr(c->default_id);
-		r->changed_ns = c->at_ns;
 	}
 	if (c->kind == FLEET_REMOVE) {
 		if (found && r->list[at]->record.serial == c->serial) {
