@@ -103,7 +103,8 @@ static json_t *check_call(json_t *input)
 	struct error err = {0};
 	size_t n = 0;
 
-	if (!json_object_get(input, "executor"))
+	/* No executor is nothing to object to. */
+	if (!json_is_object(json_object_get(input, "executor")))
 		return json_pack("{s:s}", "result", "ok");
 	if (read_requirements(input, &req) < 0 ||
 	    read_candidate(json_object_get(input, "executor"), &bound) < 0)
