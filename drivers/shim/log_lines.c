@@ -131,9 +131,9 @@ static void render(struct renderer *rd, unsigned int attempt, const char *stream
 	rd->line_len = (size_t)(p - rd->line);
 }
 
-/* The incomplete end of a stream at a position of it: its last bytes say it all. */
-static int look_back(struct renderer *rd, enum log_stream stream, uint64_t position,
-		     struct carry *ret, struct error *err)
+/* The incomplete end of a stream before a record: its last bytes say it all. */
+static int look_back(struct renderer *rd, uint64_t number, enum log_stream stream,
+		     uint64_t position, struct carry *ret, struct error *err)
 {
 	unsigned char bytes[CARRY_MAX];
 	size_t n = position < CARRY_MAX ? (size_t)position : CARRY_MAX;
@@ -142,7 +142,7 @@ static int look_back(struct renderer *rd, enum log_stream stream, uint64_t posit
 	ret->len = 0;
 	if (n == 0)
 		return 0;
-	got = log_view_pread(rd->reader, stream, (char *)bytes, n, position - n, err);
+	got = log_view_pread(rd->reader, number, stream, (char *)bytes, n, position - n, err);
 	if (got < 0)
 		return (int)got;
 	if ((size_t)got < n)
@@ -162,9 +162,9 @@ static int prepare(struct renderer *rd, uint64_t number, struct error *err)
 		return 0;
 	e = log_block_position(rd->reader, &rd->block, number, &at, err);
 	if (e == 0)
-		e = look_back(rd, LOG_STDOUT, at.out, &rd->out, err);
+		e = look_back(rd, number, LOG_STDOUT, at.out, &rd->out, err);
 	if (e == 0)
-		e = look_back(rd, LOG_STDERR, at.err, &rd->err, err);
+		e = look_back(rd, number, LOG_STDERR, at.err, &rd->err, err);
 	if (e == 0)
 		rd->next = number;
 	return e;

@@ -247,8 +247,9 @@ ssize_t log_reader_pread(struct log_reader *r, enum log_view view, void *buf, si
 	if (len > end - offset)
 		len = (size_t)(end - offset);
 	if (view != LOG_VIEW_LOG)
-		return log_view_pread(r, view == LOG_VIEW_STDOUT ? LOG_STDOUT : LOG_STDERR, buf,
-				      len, offset, err);
+		return log_view_pread(r, r->records,
+				      view == LOG_VIEW_STDOUT ? LOG_STDOUT : LOG_STDERR, buf, len,
+				      offset, err);
 	e = log_reader_bytes(r, buf, len, offset, err);
 	return e < 0 ? e : (ssize_t)len;
 }

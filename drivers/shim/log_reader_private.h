@@ -28,7 +28,7 @@ struct log_reader {
 /* Records that are read at once: a page. */
 #define LOG_BLOCK_RECORDS 85
 
-/* A run of records. Every one in it is valid; where one is not, the run ends. */
+/* A run of records: each is valid and follows on the one before. Where one does not, it ends. */
 struct log_block {
 	uint64_t first;
 	size_t count;
@@ -60,9 +60,10 @@ int log_block_position(const struct log_reader *r, struct log_block *block, uint
 int log_reader_bytes(const struct log_reader *r, void *buf, size_t n, uint64_t offset,
 		     struct error *err);
 
-/* stdout or stderr. */
-ssize_t log_view_pread(const struct log_reader *r, enum log_stream stream, char *buf, size_t len,
-		       uint64_t offset, struct error *err);
+/* stdout or stderr, as far as the first `records` records have it; they have len bytes from there.
+ */
+ssize_t log_view_pread(const struct log_reader *r, uint64_t records, enum log_stream stream,
+		       char *buf, size_t len, uint64_t offset, struct error *err);
 
 /* log.tail; the header may be had by itself. *ret is all zero when there is none. */
 int log_tail_look(struct log_reader *r, struct log_tail_header *ret, struct error *err);

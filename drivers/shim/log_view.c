@@ -16,37 +16,48 @@ static int damaged(uint64_t number, struct error *err)
 			 (unsigned long long)number);
 }
 
+/* Whether a record follows on another one (the first record: on nothing) without a hole. */
+static bool follows(const struct log_record *rec, const struct log_record *before)
+{
+	static const struct log_record none;
+
+	if (!before)
+		before = &none;
+	return rec->log_offset == log_record_log_end(before) &&
+	       rec->out_offset == log_record_out_end(before) &&
+	       rec->err_offset == log_record_err_end(before);
+}
+
 int log_block_get(const struct log_reader *r, struct log_block *block, uint64_t number,
 		  const struct log_record **ret, struct error *err)
 {
 	if (number < block->first || number - block->first >= block->count) {
-		uint64_t n = r->records - number;
+		/* With the one before, which it must follow on. */
+		uint64_t first = number > 0 ? number - 1 : 0, n = r->records - first;
 		int error;
 
-		block->first = number;
+		block->first = first;
 		block->count = 0;
 		if (n > LOG_BLOCK_RECORDS)
 			n = LOG_BLOCK_RECORDS;
 		size_t got = log_pread_all(r->index_fd, block->records,
 					   (size_t)n * sizeof(block->records[0]),
-					   LOG_RECORD_OFFSET(number), &error);
+					   LOG_RECORD_OFFSET(first), &error);
 		if (error)
 			return error_set(err, error, "the index of the log cannot be read (%s)",
 					 error_name(error));
 		for (size_t i = 0; i < got / sizeof(block->records[0]); i++) {
 			const struct log_record *rec = &block->records[i];
 
-			if (!log_record_valid(rec, number + i, r->log_end))
-				break;
-			/* Records follow on each other without a hole. */
-			if (i > 0 && (rec->log_offset != log_record_log_end(rec - 1) ||
-				      rec->out_offset != log_record_out_end(rec - 1) ||
-				      rec->err_offset != log_record_err_end(rec - 1)))
+			if (!log_record_valid(rec, first + i, r->log_end) ||
+			    ((i > 0 || first == 0) && !follows(rec, i > 0 ? rec - 1 : NULL)))
 				break;
 			block->count++;
 		}
-		if (block->count == 0)
+		if (number - first >= block->count) {
+			block->count = 0;
 			return damaged(number, err);
+		}
 	}
 	*ret = &block->records[number - block->first];
 	return 0;
@@ -99,13 +110,10 @@ static uint64_t key_of(const struct log_record *rec, enum key key)
 				    : log_record_err_end(rec);
 }
 
-/* The first record from `low` on whose key is greater than a value; r->records when there is none.
- */
+/* The first record of [low, high) whose key is greater than a value; high when there is none. */
 static int find(const struct log_reader *r, enum key key, uint64_t value, uint64_t low,
-		uint64_t *ret, struct error *err)
+		uint64_t high, uint64_t *ret, struct error *err)
 {
-	uint64_t high = r->records;
-
 	while (low < high) {
 		struct log_record rec;
 		uint64_t middle = low + (high - low) / 2;
@@ -152,8 +160,8 @@ static int fetch(const struct log_reader *r, struct scratch *s, uint64_t number,
 	return 0;
 }
 
-ssize_t log_view_pread(const struct log_reader *r, enum log_stream stream, char *buf, size_t len,
-		       uint64_t offset, struct error *err)
+ssize_t log_view_pread(const struct log_reader *r, uint64_t records, enum log_stream stream,
+		       char *buf, size_t len, uint64_t offset, struct error *err)
 {
 	AUTO_FREE struct scratch *s = malloc(sizeof(*s));
 	const enum key key = stream == LOG_STDOUT ? KEY_OUT_END : KEY_ERR_END;
@@ -167,8 +175,8 @@ ssize_t log_view_pread(const struct log_reader *r, enum log_stream stream, char 
 	s->block.first = 0;
 	s->window_from = s->window_to = 0;
 	/* The first record that ends behind the offset is the one that has it. */
-	e = find(r, key, offset, 0, &number, err);
-	while (e == 0 && done < len && number < r->records) {
+	e = find(r, key, offset, 0, records, &number, err);
+	while (e == 0 && done < len && number < records) {
 		const struct log_record *rec;
 		uint64_t at = offset + done, start;
 
@@ -180,7 +188,7 @@ ssize_t log_view_pread(const struct log_reader *r, enum log_stream stream, char 
 			/* The other stream for a whole page: go straight to where it is our turn.
 			 */
 			if (++passed >= LOG_BLOCK_RECORDS) {
-				e = find(r, key, at, number, &number, err);
+				e = find(r, key, at, number, records, &number, err);
 				passed = 0;
 			}
 			continue;
@@ -202,7 +210,7 @@ ssize_t log_view_pread(const struct log_reader *r, enum log_stream stream, char 
 	}
 	/* The last record promised these bytes. */
 	if (done == 0 && e == 0 && len > 0)
-		e = damaged(r->records - 1, err);
+		e = damaged(records - 1, err);
 	return done > 0 || e == 0 ? (ssize_t)done : e;
 }
 
@@ -217,9 +225,9 @@ int log_reader_attempt(struct log_reader *r, unsigned int attempt, uint64_t *ret
 	if (e == 0 && attempt == 0)
 		e = error_set(err, EINVAL, "attempts count from 1");
 	if (e == 0)
-		e = find(r, KEY_ATTEMPT, attempt - 1, 0, &first, err);
+		e = find(r, KEY_ATTEMPT, attempt - 1, 0, r->records, &first, err);
 	if (e == 0)
-		e = find(r, KEY_ATTEMPT, attempt, first, &behind, err);
+		e = find(r, KEY_ATTEMPT, attempt, first, r->records, &behind, err);
 	if (e == 0)
 		e = log_block_position(r, &block, first, &from, err);
 	if (e == 0)

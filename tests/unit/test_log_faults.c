@@ -366,6 +366,36 @@ static void a_torn_header_is_repaired(void **state)
 	}
 }
 
+/* One that is whole and makes no sense is none either: no record gets attempt 0. */
+static void a_header_that_lies_is_no_header(void **state)
+{
+	static const struct log_index_header lies[] = {
+		{.attempt = 0, .stream = LOG_STDOUT},
+		{.attempt = 1, .stream = LOG_MARKER + 1},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(lies); i++) {
+		struct log_index_header header = lies[i];
+		uint64_t out, err;
+
+		log_index_header_seal(&header);
+		folder_write(&folder, LOG_INDEX_FILE, &header, sizeof(header));
+		folder_write(&folder, LOG_FILE, "bytes", 5);
+		assert_int_equal(log_writer_repair(folder.fd, QUOTA_LARGE, NULL), 0);
+		assert_int_equal(folder_size(&folder, LOG_FILE), 0);
+		folder_clear(&folder);
+
+		struct log_writer w;
+		folder_write(&folder, LOG_INDEX_FILE, &header, sizeof(header));
+		folder_write(&folder, LOG_FILE, "bytes", 5);
+		assert_int_equal(log_writer_open(&w, folder.fd, QUOTA_LARGE, true), 0);
+		log_writer_close(&w);
+		assert_int_equal(check_log(&folder, &out, &err), 0);
+		folder_clear(&folder);
+	}
+}
+
 static void a_marker_that_was_torn_is_left_out(void **state)
 {
 	struct log_writer w;
@@ -517,6 +547,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(a_writer_that_dies_at_any_byte_is_repaired, setup,
 						teardown),
 		cmocka_unit_test_setup_teardown(a_torn_header_is_repaired, setup, teardown),
+		cmocka_unit_test_setup_teardown(a_header_that_lies_is_no_header, setup, teardown),
 		cmocka_unit_test_setup_teardown(a_marker_that_was_torn_is_left_out, setup,
 						teardown),
 		cmocka_unit_test_setup_teardown(a_damaged_ring_is_replaced, setup, teardown),

@@ -190,6 +190,47 @@ static void every_field_may_be_a_lie(void **state)
 	}
 }
 
+/* A record that does not follow on the one before is damage, whoever comes to it from where. */
+static void a_hole_in_the_index_is_seen_from_everywhere(void **state)
+{
+	static char buf[200000];
+	struct log_writer w;
+	struct error err;
+	size_t len;
+
+	(void)state;
+	assert_int_equal(log_writer_open(&w, folder.fd, QUOTA_LARGE, false), 0);
+	for (unsigned int i = 0; i < 200; i++)
+		log_writer_write(&w, i % 2 ? LOG_STDOUT : LOG_STDERR, &"\xe2\x82\xac"[i % 3], 1);
+	log_writer_close(&w);
+	AUTO_FREE char *index = folder_read(&folder, LOG_INDEX_FILE, &len);
+	/* On both sides of where one page of records ends and the next begins. */
+	for (uint64_t number = 0; number < 199; number = number == 1 ? 83 : number + 1) {
+		struct log_cursor c = {0};
+		struct log_record rec, honest;
+		struct log_reader *opened = NULL;
+
+		memcpy(&honest, index + LOG_RECORD_OFFSET(number), sizeof(honest));
+		rec = honest;
+		rec.log_offset += 2;
+		rec.out_offset += 1;
+		log_record_seal(&rec, number);
+		memcpy(index + LOG_RECORD_OFFSET(number), &rec, sizeof(rec));
+		folder_write(&folder, LOG_INDEX_FILE, index, len);
+		memcpy(index + LOG_RECORD_OFFSET(number), &honest, sizeof(honest));
+		assert_int_equal(log_reader_open(folder.fd, &opened, NULL), 0);
+		AUTO_LOG_READER struct log_reader *r = opened;
+		while (log_reader_lines(r, "s-x", &c, buf, sizeof(buf), &err) > 0)
+			;
+		assert_int_equal(c.record, number);
+		for (unsigned int k = 0; k < 2; k++) {
+			struct log_cursor at = {.offset = 1, .record = number + k};
+
+			assert_int_equal(log_reader_lines(r, "s-x", &at, buf, 1, &err), -EIO);
+		}
+	}
+}
+
 static void every_byte_of_the_tail_may_be_wrong(void **state)
 {
 	struct log_tail_header honest, lie;
@@ -407,6 +448,8 @@ int main(void)
 		cmocka_unit_test_setup_teardown(every_byte_of_the_index_may_be_wrong, setup,
 						teardown),
 		cmocka_unit_test_setup_teardown(every_field_may_be_a_lie, setup, teardown),
+		cmocka_unit_test_setup_teardown(a_hole_in_the_index_is_seen_from_everywhere, setup,
+						teardown),
 		cmocka_unit_test_setup_teardown(every_byte_of_the_tail_may_be_wrong, setup,
 						teardown),
 		cmocka_unit_test_setup_teardown(an_endless_index_is_given_up, setup, teardown),
