@@ -27,6 +27,7 @@ serve() {
 
 # serve_foreground [ARGUMENT...]: in the background of the test, logging to $T/log; sets KEEPER.
 serve_foreground() {
+	rm -f "$T/log"
 	"$T/bin/cloopd" serve "${PLACES[@]}" --foreground "$@" "$MNT" 2>"$T/log" 3>&- &
 	KEEPER=$!
 	BACKGROUND+=("$KEEPER")
@@ -70,7 +71,7 @@ until_() {
 # The pid of the latest hub, of the latest that became ready, of the latest launcher.
 hub() { tail -n 1 "$STATE/hubs" | cut -d ' ' -f 1; }
 ready() { tail -n 1 "$STATE/ready" | cut -d ' ' -f 1; }
-launcher() { tail -n 1 "$STATE/launchers"; }
+launcher() { until_ test -s "$STATE/launchers" && tail -n 1 "$STATE/launchers"; }
 keeper() { keeper_of "$(hub)"; }
 keeper_of() { ps -o ppid= -p "$1" | tr -d ' '; }
 

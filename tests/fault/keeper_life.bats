@@ -9,7 +9,8 @@ teardown() { keeper_teardown; }
 	serve
 	[ "$(cat "$MNT/hello")" = one ]
 	[ "$(ls "$MNT")" = "$(printf 'hello\nslow\nwait')" ]
-	keeper=$(keeper) hub=$(hub) launcher=$(launcher) shim=$(cat "$STATE/shims")
+	keeper=$(keeper) hub=$(hub) launcher=$(launcher)
+	shim=$(cat "$STATE/shims")
 	[ -S "$RUN/launcher.sock" ]
 	[ "$(stat -c %a "$RUN/launcher.sock" "$RUN" "$STATE" | tr '\n' ' ')" = "600 700 700 " ]
 	stop
@@ -402,6 +403,7 @@ teardown() { keeper_teardown; }
 
 @test "the service manager is told, by a path and by an abstract name" {
 	for address in "$T/notify" "@cloop-test-$$"; do
+		rm -f "$T/told"
 		python3 - "$address" >"$T/told" 3>&- <<-'END' &
 			import socket, sys
 			a = sys.argv[1]
