@@ -137,13 +137,13 @@ static void op_getattr(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi
 	}
 	int r = node_attr(hub, node, fuse_req_ctx(req)->uid, &st);
 	if (r == -ENOENT || r == -ESTALE) {
-		/* Removed while open: fstat says so with a link count of 0. */
+		/*
+		 * Removed while open: fstat says so with a link count of 0. (It comes without a
+		 * handle. A path does not come here: the object's name is looked up first.)
+		 */
 		st = (struct stat){.st_ino = node_inode(node), .st_mode = node_type(node)};
-		if (fi) {
-			(void)fuse_reply_attr(req, &st, 0);
-			return;
-		}
-		r = -ESTALE;
+		(void)fuse_reply_attr(req, &st, 0);
+		return;
 	}
 	if (r < 0) {
 		(void)fuse_reply_err(req, -r);
@@ -284,15 +284,22 @@ static bool blocks(struct node node)
 	return type == FILE_STREAM || type == FILE_WAIT;
 }
 
+/* Whether the object that the node belongs to was removed. */
+static bool is_stale(struct hub *hub, struct node node)
+{
+	const struct node_dir *dir = node_dir(node.kind);
+	struct object_info info;
+
+	return dir->object && dir->object(hub, node.serial, &info) < 0;
+}
+
 static void op_open(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
 {
 	struct hub *hub = hub_of(req);
 	struct area_handle *h = NULL;
 	struct node node;
-	struct object_info info;
 
-	if (!node_parse(ino, &node) || (node_dir(node.kind)->object &&
-					node_dir(node.kind)->object(hub, node.serial, &info) < 0)) {
+	if (!node_parse(ino, &node) || is_stale(hub, node)) {
 		(void)fuse_reply_err(req, ESTALE);
 		return;
 	}
@@ -321,16 +328,13 @@ static bool handle_of(fuse_req_t req, fuse_ino_t ino, const struct fuse_file_inf
 		      struct node *node, struct area_handle **ret)
 {
 	struct hub *hub = hub_of(req);
-	const struct node_dir *dir;
-	struct object_info info;
 	struct area_handle *h = fi ? area_handle_get(hub->area, fi->fh) : NULL;
 
 	if (!h || !node_parse(ino, node)) {
 		(void)fuse_reply_err(req, EBADF);
 		return false;
 	}
-	dir = node_dir(node->kind);
-	if (dir->object && dir->object(hub, node->serial, &info) < 0) {
+	if (is_stale(hub, *node)) {
 		(void)fuse_reply_err(req, ESTALE);
 		return false;
 	}
@@ -560,6 +564,10 @@ static void op_readdir(fuse_req_t req, fuse_ino_t ino, size_t size, off_t off,
 	}
 	if (!node_parse(ino, &node) || node.file != 0) {
 		(void)fuse_reply_err(req, ENOTDIR);
+		return;
+	}
+	if (is_stale(hub, node)) {
+		(void)fuse_reply_err(req, ESTALE);
 		return;
 	}
 	int r = list_dir(hub, node, (uint64_t)off, &l);
