@@ -307,10 +307,9 @@ static void a_handle_is_there_once_it_is_published(void **state)
 
 	(void)state;
 	record(fd);
-	h = area_handle_new(a, 77);
+	h = area_handle_new(a, 77, 1000);
 	assert_non_null(h);
 	fh = h->fh;
-	h->uid = 1000;
 	area_handle_publish(a, h, 12);
 	area_handle_drop(a, h);
 	stop_recording();
@@ -329,7 +328,7 @@ static void a_handle_is_there_once_it_is_published(void **state)
 		}
 		assert_int_equal(area_handle_count(next), h ? 1 : 0);
 		/* A number is never given out twice. */
-		struct area_handle *other = area_handle_new(next, 1);
+		struct area_handle *other = area_handle_new(next, 1, 0);
 		assert_non_null(other);
 		if (i > 0)
 			assert_true(other->fh != fh);
@@ -341,10 +340,9 @@ static void a_handle_is_there_once_it_is_published(void **state)
 
 static struct area_handle *open_handle(struct area *a, uint64_t unique)
 {
-	struct area_handle *h = area_handle_new(a, 3);
+	struct area_handle *h = area_handle_new(a, 3, 1000);
 
 	assert_non_null(h);
-	h->uid = 1000;
 	area_handle_publish(a, h, unique);
 	return h;
 }
@@ -513,13 +511,38 @@ static void handles_run_out_and_come_back(void **state)
 	size_t n = 0;
 
 	(void)state;
-	for (; (h = area_handle_new(a, 1)); n++) {
+	for (; (h = area_handle_new(a, 1, 0)); n++) {
 		area_handle_publish(a, h, 2 * n + 2);
 		last = h;
 	}
 	assert_int_equal(n, AREA_HANDLES);
 	area_handle_drop(a, last);
-	assert_non_null(area_handle_new(a, 1));
+	assert_non_null(area_handle_new(a, 1, 0));
+	area_free(a);
+}
+
+/* One user cannot take the last one from everybody else. */
+static void a_user_has_a_share_of_the_handles(void **state)
+{
+	AUTO_CLOSE int fd = create();
+	struct area *a = attach(fd);
+	struct area_handle *h, *last = NULL;
+	size_t n = 0;
+
+	(void)state;
+	for (; (h = area_handle_new(a, 1, 1000)); n++) {
+		area_handle_publish(a, h, 2 * n + 2);
+		last = h;
+	}
+	assert_int_equal(n, AREA_HANDLES_PER_UID);
+	assert_non_null(area_handle_new(a, 1, 1001));
+	assert_non_null(area_handle_new(a, 1, 0));
+	/* The next process counts the same. */
+	struct area *next = attach(fd);
+	assert_null(area_handle_new(next, 1, 1000));
+	area_free(next);
+	area_handle_drop(a, last);
+	assert_non_null(area_handle_new(a, 1, 1000));
 	area_free(a);
 }
 
@@ -739,6 +762,7 @@ int main(void)
 		cmocka_unit_test(a_dropped_handle_gives_everything_back),
 		cmocka_unit_test(one_user_does_not_starve_the_rest),
 		cmocka_unit_test(handles_run_out_and_come_back),
+		cmocka_unit_test(a_user_has_a_share_of_the_handles),
 		cmocka_unit_test(a_mailbox_survives),
 		cmocka_unit_test(the_oldest_mailbox_makes_room),
 		cmocka_unit_test(what_is_no_area_is_refused),
