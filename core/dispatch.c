@@ -49,6 +49,7 @@ static void live_free(struct live *l)
 		return;
 	session_clear(&l->row);
 	(void)spec_free(l->spec);
+	free(l->lost_reason);
 	while (l->waiters) {
 		struct start_waiter *w = l->waiters;
 
@@ -531,9 +532,28 @@ static void on_ended(void *user, uint32_t serial, const struct executor_exit *en
 
 	if (!l || (l->phase != PHASE_RUNNING && l->phase != PHASE_LAUNCHING))
 		return;
-	live_finish(d, l, ended);
+	if (ended->cause == SESSION_CAUSE_LOST) {
+		l->phase = PHASE_MENDING;
+		l->lost_reason = strdup(ended->reason);
+		d->hooks->mend(d->user, serial, (uint64_t)l->row.log_quota_bytes);
+	} else {
+		live_finish(d, l, ended);
+	}
 	/* It was adopted at its end: whoever waits for its start learns that it was started. */
 	dispatch_answer_resolved(l);
+}
+
+void dispatch_mended(struct dispatch *d, uint32_t serial)
+{
+	struct live *l = live_get(d, serial);
+
+	if (!l || l->phase != PHASE_MENDING)
+		return;
+	const struct executor_exit lost = {.cause = SESSION_CAUSE_LOST,
+					   .exit_code = -1,
+					   .finished_at_ns = clock_now_ns(),
+					   .reason = l->lost_reason ? l->lost_reason : ""};
+	live_finish(d, l, &lost);
 }
 
 /* The driver can be asked: every session of it that is not known to run is resolved. */

@@ -42,6 +42,11 @@ struct dispatch_hooks {
 	void (*inflight)(void *user, int64_t executor_serial);
 	/* One line for the daemon's log. */
 	void (*log)(void *user, const char *line);
+	/*
+	 * The session was lost with its log half written: makes that whole, elsewhere than in the
+	 * loop, and then calls dispatch_mended().
+	 */
+	void (*mend)(void *user, uint32_t serial, uint64_t log_quota_bytes);
 	/* Removes what the drivers keep of a forgotten session; may take its time elsewhere. */
 	void (*forget)(void *user, uint32_t serial);
 };
@@ -72,6 +77,9 @@ struct dispatch *dispatch_free(struct dispatch *d);
 
 /* Reads the live rows; resolving them begins when their driver is ready. */
 int dispatch_load(struct dispatch *d, struct error *err);
+
+/* The log of a lost session is as whole as it can be: the session has ended. */
+void dispatch_mended(struct dispatch *d, uint32_t serial);
 
 /* Once a second or so: what could not be done before (a full disk, say) is tried again. */
 void dispatch_tick(struct dispatch *d);

@@ -10,6 +10,7 @@ enum phase {
 	PHASE_COMMITTING = 1, /* its row is being written; nobody sees it yet */
 	PHASE_LAUNCHING,      /* the driver was asked, or is not ready to be */
 	PHASE_RUNNING,
+	PHASE_MENDING,        /* lost; its log is being made whole */
 	PHASE_FINISHED,       /* its end is being written */
 	PHASE_TAKING_BACK,    /* could not be started: its row is being removed */
 };
@@ -41,7 +42,8 @@ struct live {
 	bool unwritten;  /* its end could not be committed yet: tried again */
 	bool unresolved; /* its driver could not tell yet: asked again */
 	struct start_waiter *waiters;
-	struct queued_signal *signals; /* came before it ran */
+	struct queued_signal *signals; /* came before it ran, or while it is mended */
+	char *lost_reason;             /* PHASE_MENDING */
 	struct live *prev, *next;
 };
 

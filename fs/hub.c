@@ -21,6 +21,7 @@
 #include "core/store/journal.h"
 #include "core/store/store.h"
 #include "drivers/localprocess/driver.h"
+#include "drivers/shim/log_writer.h"
 #include "drivers/shim/session_dir.h"
 #include "fs/area.h"
 #include "fs/change.h"
@@ -174,6 +175,52 @@ static void forget(void *user, uint32_t serial)
 	r->work.data = r;
 	if (uv_queue_work(&p->hub.loop, &r->work, remove_folder, folder_removed) < 0)
 		free(r);
+}
+
+/* --- logs of lost sessions ------------------------------------------------------------------ */
+
+struct mending {
+	uv_work_t work;
+	struct process *process;
+	uint32_t serial;
+	uint64_t quota_bytes;
+	int result;
+};
+
+static void mend_log(uv_work_t *work)
+{
+	struct mending *m = work->data;
+	AUTO_CLOSE int dir = session_dir_open(m->process->sessions_fd, m->serial);
+
+	m->result = dir < 0 ? dir
+			    : log_writer_repair(dir, m->quota_bytes, "the supervisor of this session was killed");
+}
+
+static void log_mended(uv_work_t *work, int status)
+{
+	struct mending *m = work->data;
+
+	if (status < 0 || (m->result < 0 && m->result != -ENOENT))
+		hub_log("the log of lost session %u cannot be made whole: %s", m->serial,
+			strerror(-m->result));
+	if (m->process->hub.store) /* else the hub is ending, and the next one finds it lost again */
+		dispatch_mended(m->process->hub.dispatch, m->serial);
+	free(m);
+}
+
+static void mend(void *user, uint32_t serial, uint64_t log_quota_bytes)
+{
+	struct process *p = user;
+	struct mending *m = calloc(1, sizeof(*m));
+
+	if (m) {
+		*m = (struct mending){.process = p, .serial = serial, .quota_bytes = log_quota_bytes};
+		m->work.data = m;
+	}
+	if (!m || uv_queue_work(&p->hub.loop, &m->work, mend_log, log_mended) < 0) {
+		free(m);
+		dispatch_mended(p->hub.dispatch, serial);
+	}
 }
 
 static void forget_doomed(void *user, int64_t serial)
@@ -377,6 +424,7 @@ static const struct dispatch_hooks hooks = {
 	.removed = session_removed,
 	.inflight = inflight_changed,
 	.log = say,
+	.mend = mend,
 	.forget = forget,
 };
 

@@ -91,7 +91,7 @@ struct daemon {
 	struct store *store;
 	struct fleet *fleet;
 	struct dispatch *dispatch;
-	unsigned created, removed, forgotten;
+	unsigned created, removed, forgotten, mended;
 };
 
 static void on_serial(void *user, uint32_t serial)
@@ -132,12 +132,24 @@ static void on_log(void *user, const char *line)
 	(void)line;
 }
 
+/* Mending takes no time here; its place in the order of things is what counts. */
+static void on_mend(void *user, uint32_t serial, uint64_t log_quota_bytes)
+{
+	struct daemon *d = user;
+
+	assert_int_equal(log_quota_bytes, LOG_QUOTA_DEFAULT);
+	assert_false(session_state_finished(dispatch_get(d->dispatch, serial)->state));
+	d->mended++;
+	dispatch_mended(d->dispatch, serial);
+}
+
 static const struct dispatch_hooks hooks = {
 	.changed = on_serial,
 	.created = on_created,
 	.removed = on_removed,
 	.inflight = on_inflight,
 	.log = on_log,
+	.mend = on_mend,
 	.forget = on_forget,
 };
 
@@ -498,6 +510,7 @@ static void lost_after_a_restart_of_the_machine_says_so(void **state)
 	assert_int_equal(s->exit_code, -1);
 	assert_int_equal(session_wait_code(s), 255);
 	assert_non_null(strstr(s->error, "machine was restarted"));
+	assert_int_equal(d.mended, 1);
 	daemon_end(&d);
 }
 
