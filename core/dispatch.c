@@ -543,7 +543,7 @@ static void on_ended(void *user, uint32_t serial, const struct executor_exit *en
 	dispatch_answer_resolved(l);
 }
 
-void dispatch_mended(struct dispatch *d, uint32_t serial)
+void dispatch_mended(struct dispatch *d, uint32_t serial, uint64_t log_bytes)
 {
 	struct live *l = live_get(d, serial);
 
@@ -552,6 +552,7 @@ void dispatch_mended(struct dispatch *d, uint32_t serial)
 	const struct executor_exit lost = {.cause = SESSION_CAUSE_LOST,
 					   .exit_code = -1,
 					   .finished_at_ns = clock_now_ns(),
+					   .log_bytes = log_bytes,
 					   .reason = l->lost_reason ? l->lost_reason : ""};
 	live_finish(d, l, &lost);
 }

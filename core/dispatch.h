@@ -78,8 +78,8 @@ struct dispatch *dispatch_free(struct dispatch *d);
 /* Reads the live rows; resolving them begins when their driver is ready. */
 int dispatch_load(struct dispatch *d, struct error *err);
 
-/* The log of a lost session is as whole as it can be: the session has ended. */
-void dispatch_mended(struct dispatch *d, uint32_t serial);
+/* The log of a lost session is as whole as it can be, and holds so much: the session has ended. */
+void dispatch_mended(struct dispatch *d, uint32_t serial, uint64_t log_bytes);
 
 /* Once a second or so: what could not be done before (a full disk, say) is tried again. */
 void dispatch_tick(struct dispatch *d);

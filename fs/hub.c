@@ -21,6 +21,7 @@
 #include "core/store/journal.h"
 #include "core/store/store.h"
 #include "drivers/localprocess/driver.h"
+#include "drivers/shim/log_reader.h"
 #include "drivers/shim/log_writer.h"
 #include "drivers/shim/session_dir.h"
 #include "fs/area.h"
@@ -185,6 +186,7 @@ struct mending {
 	uint32_t serial;
 	uint64_t quota_bytes;
 	int result;
+	uint64_t log_bytes; /* of the workload that are left */
 };
 
 static void mend_log(uv_work_t *work)
@@ -192,8 +194,14 @@ static void mend_log(uv_work_t *work)
 	struct mending *m = work->data;
 	AUTO_CLOSE int dir = session_dir_open(m->process->sessions_fd, m->serial);
 
+	AUTO_LOG_READER struct log_reader *reader = NULL;
+	struct log_sizes sizes;
+
 	m->result = dir < 0 ? dir
 			    : log_writer_repair(dir, m->quota_bytes, "the supervisor of this session was killed");
+	if (dir >= 0 && log_reader_open(dir, &reader, NULL) == 0 &&
+	    log_reader_sizes(reader, &sizes, NULL) == 0)
+		m->log_bytes = sizes.stdout_bytes + sizes.stderr_bytes;
 }
 
 static void log_mended(uv_work_t *work, int status)
@@ -204,7 +212,7 @@ static void log_mended(uv_work_t *work, int status)
 		hub_log("the log of lost session %u cannot be made whole: %s", m->serial,
 			strerror(-m->result));
 	if (m->process->hub.store) /* else the hub is ending, and the next one finds it lost again */
-		dispatch_mended(m->process->hub.dispatch, m->serial);
+		dispatch_mended(m->process->hub.dispatch, m->serial, m->log_bytes);
 	free(m);
 }
 
@@ -219,7 +227,7 @@ static void mend(void *user, uint32_t serial, uint64_t log_quota_bytes)
 	}
 	if (!m || uv_queue_work(&p->hub.loop, &m->work, mend_log, log_mended) < 0) {
 		free(m);
-		dispatch_mended(p->hub.dispatch, serial);
+		dispatch_mended(p->hub.dispatch, serial, 0);
 	}
 }
 

@@ -140,7 +140,7 @@ static void on_mend(void *user, uint32_t serial, uint64_t log_quota_bytes)
 	assert_int_equal(log_quota_bytes, LOG_QUOTA_DEFAULT);
 	assert_false(session_state_finished(dispatch_get(d->dispatch, serial)->state));
 	d->mended++;
-	dispatch_mended(d->dispatch, serial);
+	dispatch_mended(d->dispatch, serial, 42);
 }
 
 static const struct dispatch_hooks hooks = {
@@ -511,6 +511,7 @@ static void lost_after_a_restart_of_the_machine_says_so(void **state)
 	assert_int_equal(session_wait_code(s), 255);
 	assert_non_null(strstr(s->error, "machine was restarted"));
 	assert_int_equal(d.mended, 1);
+	assert_int_equal(s->log_bytes, 42);
 	daemon_end(&d);
 }
 
