@@ -214,7 +214,8 @@ struct fixture *fixture_open_with(const char *fault, enum fixture_groups groups)
 	assert_non_null(f);
 	/* Orphans come to us, so that we see whether any are left. */
 	assert_int_equal(prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0), 0);
-	(void)strcpy(f->dir, "/tmp/cloop-shim-XXXXXX");
+	const char *tmp = getenv("TMPDIR");
+	(void)snprintf(f->dir, sizeof(f->dir), "%s/cloop-shim-XXXXXX", tmp ? tmp : "/tmp");
 	assert_non_null(mkdtemp(f->dir));
 	assert_int_equal(chmod(f->dir, 0755), 0);
 	/* What one test leaves does not make the next one fail. */
@@ -249,7 +250,7 @@ bool fixture_turn(struct fixture *f, uint64_t *deadline)
 	return uv_now(&f->loop) < *deadline;
 }
 
-bool fixture_alive(pid_t pid)
+char fixture_state(pid_t pid)
 {
 	char path[64], text[512];
 
@@ -257,10 +258,17 @@ bool fixture_alive(pid_t pid)
 	AUTO_CLOSE int fd = open(path, O_RDONLY | O_CLOEXEC);
 	ssize_t n = fd < 0 ? -1 : read(fd, text, sizeof(text) - 1);
 	if (n <= 0)
-		return false;
+		return 0;
 	text[n] = '\0';
 	const char *p = strrchr(text, ')');
-	return p && p[2] != 'Z' && p[2] != 'X';
+	return p && p[1] == ' ' ? p[2] : 0;
+}
+
+bool fixture_alive(pid_t pid)
+{
+	char state = fixture_state(pid);
+
+	return state != 0 && state != 'Z' && state != 'X';
 }
 
 int fixture_number(const struct fixture *f, const char *name)
