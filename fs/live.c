@@ -43,18 +43,30 @@ static int stream_follow(const struct view *v, struct area_handle *h, void *data
 	return 0;
 }
 
+/*
+ * The size of a file that blocks: what there is by now. While more may come it is not shown empty, or
+ * sendfile(2) would not even ask for it.
+ */
+static uint64_t size_or_more(uint64_t size, bool ended)
+{
+	return size == 0 && !ended ? 1 : size;
+}
+
 static int size_follow(const struct view *v, uint64_t *ret)
 {
-	int error = 0;
-	struct log_reader *reader = logs_get(v->hub, v->node.serial, &error);
-
+	const struct session *row = dispatch_get(v->hub->dispatch, v->node.serial);
 	struct log_sizes sizes;
+	int error = 0;
 
+	if (!row)
+		return -ESTALE;
+	bool ended = session_state_finished(row->state);
+	struct log_reader *reader = logs_get(v->hub, v->node.serial, &error);
 	if (!reader)
 		return error;
 	int r = log_reader_sizes(reader, &sizes, NULL);
 	if (r == 0)
-		*ret = sizes.log_bytes;
+		*ret = size_or_more(sizes.log_bytes, ended);
 	return r;
 }
 
@@ -167,7 +179,7 @@ static int size_wait(const struct view *v, uint64_t *ret)
 
 	if (n < 0 && n != -EAGAIN)
 		return n;
-	*ret = n < 0 ? 0 : (uint64_t)n;
+	*ret = size_or_more(n < 0 ? 0 : (uint64_t)n, n >= 0);
 	return 0;
 }
 
@@ -195,7 +207,7 @@ static int size_drained(const struct view *v, uint64_t *ret)
 
 	if (!e)
 		return -ESTALE;
-	*ret = e->inflight > 0 ? 0 : sizeof(drained_text) - 1;
+	*ret = size_or_more(e->inflight > 0 ? 0 : sizeof(drained_text) - 1, false);
 	return 0;
 }
 
@@ -267,7 +279,7 @@ const struct node_dir live_sessions_dir = {
 
 static const struct node_file live_session_files[] = {
 	{.name = "lines", .type = FILE_STREAM, .mode = 0440, .owner = OWNER_SESSION,
-	 .stream = stream_lines, .doc = "See /sessions/<id>/lines."},
+	 .stream = stream_lines, .size = size_follow, .doc = "See /sessions/<id>/lines."},
 	{.name = "follow", .type = FILE_STREAM, .mode = 0440, .owner = OWNER_SESSION,
 	 .stream = stream_follow, .size = size_follow, .doc = "See /sessions/<id>/follow."},
 	{.name = "wait", .type = FILE_WAIT, .mode = 0440, .owner = OWNER_SESSION, .stream = stream_wait,

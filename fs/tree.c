@@ -69,6 +69,16 @@ static bool is_clone(struct node node)
 	return file && file->type == FILE_TRANSACTION;
 }
 
+/*
+ * How long the kernel may find a name without asking. A name that is known is no promise for the
+ * attributes: with default_permissions the kernel asks for them before it opens the file; without, it
+ * would go by an old size (sendfile(2) does), unless the name has to be looked up.
+ */
+static double name_timeout(const struct hub *hub, struct node node, bool fixed_name)
+{
+	return fixed_name && (hub->options->allow_other || node_fixed(node)) ? FIXED_TIMEOUT : 0;
+}
+
 static int entry_of(struct hub *hub, struct node node, uid_t uid, bool fixed_name,
 		    struct fuse_entry_param *ret)
 {
@@ -83,7 +93,7 @@ static int entry_of(struct hub *hub, struct node node, uid_t uid, bool fixed_nam
 		fixed_name = false;
 	}
 	e.ino = node_id(node);
-	e.entry_timeout = fixed_name ? FIXED_TIMEOUT : 0;
+	e.entry_timeout = name_timeout(hub, node, fixed_name);
 	e.attr_timeout = node_fixed(node) ? FIXED_TIMEOUT : 0;
 	*ret = e;
 	return 0;
@@ -272,18 +282,6 @@ static int open_node(struct hub *hub, fuse_req_t req, struct node node, int flag
 	return 0;
 }
 
-/*
- * What blocks cannot be sought in, as a pipe cannot: sendfile(2) then refuses, and what copies with it
- * (busybox) reads instead. The kernel would answer a sendfile() out of its cache, and take the size at
- * this moment for the end of the file.
- */
-static bool blocks(struct node node)
-{
-	enum file_type type = node_file(node)->type;
-
-	return type == FILE_STREAM || type == FILE_WAIT;
-}
-
 /* Whether the object that the node belongs to was removed. */
 static bool is_stale(struct hub *hub, struct node node)
 {
@@ -317,7 +315,6 @@ static void op_open(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
 	fi->fh = h->fh;
 	fi->direct_io = 1;
 	fi->keep_cache = 0;
-	fi->nonseekable = blocks(node);
 	/* ENOENT: the opener is gone, and no RELEASE will come. */
 	if (fuse_reply_open(req, fi) == -ENOENT)
 		area_handle_drop(hub->area, h);
@@ -389,6 +386,15 @@ static void op_read(fuse_req_t req, fuse_ino_t ino, size_t size, off_t off, stru
 		break;
 	case FILE_STREAM:
 	case FILE_WAIT:
+		/*
+		 * A READ without an owner fills the kernel's cache for sendfile(2), for which the
+		 * file would end where it ends at this moment. Who copies in that way (busybox)
+		 * goes on with read(2) after an error.
+		 */
+		if (fi->lock_owner == 0) {
+			(void)fuse_reply_err(req, EINVAL);
+			return;
+		}
 		follow_read(hub_of(req), req, node, h, size, (uint64_t)off);
 		break;
 	default:
@@ -464,7 +470,8 @@ static void op_poll(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi,
 		fuse_pollhandle_destroy(ph);
 	if (!handle_of(req, ino, fi, &node, &h))
 		return;
-	if (blocks(node))
+	enum file_type type = node_file(node)->type;
+	if (type == FILE_STREAM || type == FILE_WAIT)
 		follow_poll(hub_of(req), req, node, h);
 	else
 		(void)fuse_reply_poll(req, POLLIN | POLLOUT | POLLRDNORM | POLLWRNORM);
