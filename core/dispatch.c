@@ -66,7 +66,7 @@ static void live_free(struct live *l)
 
 static struct executor *executor_of(struct dispatch *d, const struct live *l)
 {
-	return registry_get(d->registry, l->row.executor_serial);
+	return fleet_get(d->fleet, l->row.executor_serial);
 }
 
 /* The list keeps the order of serials: new ones go to its end. */
@@ -566,7 +566,7 @@ void dispatch_answer_resolved(struct live *l)
 
 /* --- construction --------------------------------------------------------------------------- */
 
-int dispatch_new(struct store *store, struct registry *registry, const char *boot_id,
+int dispatch_new(struct store *store, struct fleet *fleet, const char *boot_id,
 		 const struct dispatch_hooks *hooks, void *user, struct dispatch **ret,
 		 struct error *err)
 {
@@ -575,7 +575,7 @@ int dispatch_new(struct store *store, struct registry *registry, const char *boo
 	if (!d)
 		return error_oom(err);
 	d->store = store;
-	d->registry = registry;
+	d->fleet = fleet;
 	d->hooks = hooks;
 	d->user = user;
 	d->changed_ns = clock_now_ns();
@@ -630,6 +630,7 @@ int dispatch_load(struct dispatch *d, struct error *err)
 		l->phase = PHASE_LAUNCHING;
 		l->visible = true;
 		l->adopted = true;
+		l->started_told = l->row.state == SESSION_RUNNING;
 		if (live_add(d, l) < 0) {
 			live_free(l);
 			return error_oom(err);

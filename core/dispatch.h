@@ -18,7 +18,7 @@
 
 #include "core/error.h"
 #include "core/executor.h"
-#include "core/registry.h"
+#include "core/fleet.h"
 #include "core/session.h"
 #include "core/session_view.h"
 
@@ -65,7 +65,7 @@ struct dispatch_start {
 typedef void dispatch_started_fn(void *user, const struct session *s, const struct error *err,
 				 uint32_t committed);
 
-int dispatch_new(struct store *store, struct registry *registry, const char *boot_id,
+int dispatch_new(struct store *store, struct fleet *fleet, const char *boot_id,
 		 const struct dispatch_hooks *hooks, void *user, struct dispatch **ret,
 		 struct error *err);
 struct dispatch *dispatch_free(struct dispatch *d);

@@ -37,6 +37,7 @@ struct live {
 	bool finished; /* not in flight any more */
 	bool answered; /* whoever asked for it was answered */
 	bool adopted;  /* of an earlier hub */
+	bool started_told; /* its start is on its way to the events, or there */
 	bool unwritten;  /* its end could not be committed yet: tried again */
 	bool unresolved; /* its driver could not tell yet: asked again */
 	struct start_waiter *waiters;
@@ -49,7 +50,7 @@ struct live {
 
 struct dispatch {
 	struct store *store;
-	struct registry *registry;
+	struct fleet *fleet;
 	const struct dispatch_hooks *hooks;
 	void *user;
 	char *boot_id;

@@ -423,7 +423,8 @@ void error_record(struct hub *hub, uid_t uid, struct node file, const char *name
 	(void)node_path(hub, file, &path);
 	if (name && name[0]) {
 		/* A name is the caller's own bytes: only what is UTF-8 can stand in JSON. */
-		buf_printf(&path, "/%s", text_utf8_valid(name, strlen(name)) ? name : "?");
+		buf_printf(&path, "%s%s", path.len > 0 ? "/" : "",
+			   text_utf8_valid(name, strlen(name)) ? name : "?");
 	}
 	AUTO_FREE char *text = error_json(path.data ? path.data : "", err, clock_now_ns());
 	if (text)

@@ -16,7 +16,7 @@
 #include "core/clock.h"
 #include "core/dispatch.h"
 #include "core/owner.h"
-#include "core/registry.h"
+#include "core/fleet.h"
 #include "core/store/event.h"
 #include "core/store/journal.h"
 #include "core/store/store.h"
@@ -77,6 +77,7 @@ static void session_changed(void *user, uint32_t serial)
 {
 	struct hub *hub = user;
 
+	hub->changed_ns = clock_now_ns();
 	watch_modified_all(hub, (struct node){.kind = NODE_SESSION, .serial = serial});
 	follow_wake(hub, NODE_LIVE_SESSION, serial);
 }
@@ -93,6 +94,7 @@ static void session_removed(void *user, uint32_t serial, const char *name)
 {
 	struct hub *hub = user;
 
+	hub->changed_ns = clock_now_ns();
 	watch_deleted(hub, (struct node){.kind = NODE_SESSIONS}, name);
 	follow_wake(hub, NODE_LIVE_SESSION, serial);
 }
@@ -148,6 +150,10 @@ static void folder_removed(uv_work_t *work, int status)
 	if (status < 0 || r->result < 0) {
 		hub_log("the folder of forgotten session %u cannot be removed: %s", r->serial,
 			strerror(-r->result));
+		free(r);
+		return;
+	}
+	if (!r->process->hub.store) { /* the hub is ending: redeemed at the next start */
 		free(r);
 		return;
 	}
@@ -294,7 +300,7 @@ static int seed_local(struct store_tx *tx, struct error *err)
 {
 	static char name[] = "local", kind[] = KIND_LOCALPROCESS, empty[] = "",
 		    config[] = "{\"kind\":\"" KIND_LOCALPROCESS "\"}";
-	struct registry_change change = {.kind = REGISTRY_DEFAULT, .name = name, .reason = empty,
+	struct fleet_change change = {.kind = FLEET_DEFAULT, .name = name, .reason = empty,
 					 .at_ns = clock_now_ns()};
 	const struct executor_record row = {
 		.serial = 1,
@@ -312,7 +318,7 @@ static int seed_local(struct store_tx *tx, struct error *err)
 	if (r <= 0)
 		return r;
 	change.serial = row.serial;
-	r = registry_change_apply(tx, &change, err);
+	r = fleet_change_apply(tx, &change, err);
 	executor_record_clear(&change.after);
 	free(change.default_id);
 	return r;
@@ -394,10 +400,10 @@ static int prepare_domain(struct process *p, struct error *err)
 		r = open_directory(hub->options->runtime_dir, NULL, &p->runtime_fd, err);
 	if (r < 0)
 		return r;
-	hub->registry = registry_new(p->drivers);
-	if (!hub->registry)
+	hub->fleet = fleet_new(p->drivers);
+	if (!hub->fleet)
 		return error_oom(err);
-	r = dispatch_new(hub->store, hub->registry, boot, &hooks, p, &hub->dispatch, err);
+	r = dispatch_new(hub->store, hub->fleet, boot, &hooks, p, &hub->dispatch, err);
 	if (r < 0)
 		return r;
 	const struct localprocess_options options = {
@@ -413,7 +419,7 @@ static int prepare_domain(struct process *p, struct error *err)
 	if (r < 0)
 		return r;
 	p->drivers[0] = localprocess_driver(p->localprocess);
-	r = registry_load(hub->registry, store_reader(hub->store), err);
+	r = fleet_load(hub->fleet, store_reader(hub->store), err);
 	return r < 0 ? r : dispatch_load(hub->dispatch, err);
 }
 
@@ -456,12 +462,14 @@ static int serve(struct process *p, struct error *err)
 {
 	struct hub *hub = &p->hub;
 
-	int r = prepare_loop(p, err);
-	if (r >= 0)
-		r = area_attach(hub->options->area_fd, &hub->area, err);
+	int r = area_attach(hub->options->area_fd, &hub->area, err);
 	if (r < 0)
 		return r;
-	area_header(hub->area)->hub_epoch++;
+	struct area_header *h = area_header(hub->area);
+	if (h->hub_epoch++ == 0)
+		h->served_ns = clock_now_ns();
+	hub->started_ns = hub->changed_ns = h->served_ns;
+	hub->nonce = (uint16_t)(h->hub_epoch * 4099); /* apart from the clones of earlier hubs */
 	r = prepare_store(p, err);
 	if (r >= 0)
 		r = prepare_domain(p, err);
@@ -483,19 +491,33 @@ static int serve(struct process *p, struct error *err)
 	return hub->exit_status;
 }
 
-/* An orderly end: what is open is closed, so that leaks show in the sanitizers. */
+static void close_handle(uv_handle_t *handle, void *unused)
+{
+	(void)unused;
+	if (!uv_is_closing(handle))
+		uv_close(handle, NULL);
+}
+
+/*
+ * An orderly end. The writer thread ends first, as it wakes the loop; then whatever the loop still
+ * holds is closed while the structs that it lies in are there.
+ */
 static void tear_down(struct process *p)
 {
 	struct hub *hub = &p->hub;
 
 	if (hub->wire)
 		wire_stop(hub->wire);
-	hub->watch = watch_free(hub->watch);
-	hub->logs = logs_free(hub->logs);
 	hub->store = store_free(hub->store);
 	p->localprocess = localprocess_free(p->localprocess);
+	uv_walk(&hub->loop, close_handle, NULL);
+	(void)uv_run(&hub->loop, UV_RUN_DEFAULT);
+	(void)uv_loop_close(&hub->loop);
+
+	hub->watch = watch_free(hub->watch);
+	hub->logs = logs_free(hub->logs);
 	hub->dispatch = dispatch_free(hub->dispatch);
-	hub->registry = registry_free(hub->registry);
+	hub->fleet = fleet_free(hub->fleet);
 	hub->wire = wire_free(hub->wire);
 	hub->follow = follow_free(hub->follow);
 	hub->prune = prune_free(hub->prune);
@@ -516,9 +538,14 @@ int hub_run(const struct hub_options *options)
 	p->hub.options = options;
 	p->hub.uid = geteuid();
 	p->hub.gid = getegid();
-	p->hub.started_ns = clock_now_ns();
 	find_groups(&p->hub);
-	int r = serve(p, &err);
+	int r = prepare_loop(p, &err);
+	if (r < 0) {
+		hub_log("%s", err.reason);
+		free(p);
+		return 1;
+	}
+	r = serve(p, &err);
 	if (r < 0) {
 		char sentence[KEEPER_TEXT_MAX];
 

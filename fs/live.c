@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "core/dispatch.h"
-#include "core/registry.h"
+#include "core/fleet.h"
 #include "drivers/shim/log_reader.h"
 #include "fs/area.h"
 #include "fs/context.h"
@@ -136,44 +136,66 @@ static int put_text(const char *text, void *data, size_t len, uint64_t off,
 	return 0;
 }
 
-static int stream_wait(const struct view *v, struct area_handle *h, void *data, size_t len,
-		       uint64_t off, struct stream_result *ret)
+/* An exit code and a newline. */
+#define WAIT_TEXT_MAX 16
+
+static int wait_text(const struct view *v, char ret[static WAIT_TEXT_MAX])
 {
 	const struct session *row = dispatch_get(v->hub->dispatch, v->node.serial);
-	char text[16];
 
-	(void)h;
 	if (!row)
 		return -ESTALE;
 	if (!session_state_finished(row->state))
 		return -EAGAIN;
-	(void)snprintf(text, sizeof(text), "%d\n", session_wait_code(row));
-	return put_text(text, data, len, off, ret);
+	return snprintf(ret, WAIT_TEXT_MAX, "%d\n", session_wait_code(row));
+}
+
+static int stream_wait(const struct view *v, struct area_handle *h, void *data, size_t len,
+		       uint64_t off, struct stream_result *ret)
+{
+	char text[WAIT_TEXT_MAX];
+	int n = wait_text(v, text);
+
+	(void)h;
+	return n < 0 ? n : put_text(text, data, len, off, ret);
+}
+
+static int size_wait(const struct view *v, uint64_t *ret)
+{
+	char text[WAIT_TEXT_MAX];
+	int n = wait_text(v, text);
+
+	if (n < 0 && n != -EAGAIN)
+		return n;
+	*ret = n < 0 ? 0 : (uint64_t)n;
+	return 0;
 }
 
 /* --- executors ------------------------------------------------------------------------------ */
 
+static const char drained_text[] = "0\n";
+
 static int stream_drained(const struct view *v, struct area_handle *h, void *data, size_t len,
 			  uint64_t off, struct stream_result *ret)
 {
-	const struct executor *e = registry_get(v->hub->registry, v->node.serial);
+	const struct executor *e = fleet_get(v->hub->fleet, v->node.serial);
 
 	(void)h;
 	if (!e)
 		return -ESTALE;
-	if (e->inflight > 0)
+	/* Who has read of the answer gets the rest, whatever was started since. */
+	if (off == 0 && e->inflight > 0)
 		return -EAGAIN;
-	return put_text("0\n", data, len, off, ret);
+	return put_text(drained_text, data, len, off, ret);
 }
 
-/*
- * What a wait file will print is not there yet, but its size cannot be 0: busybox cat, and whatever
- * else copies with sendfile(2), would not read at all. The longest answer is "255\n".
- */
-static int size_wait(const struct view *v, uint64_t *ret)
+static int size_drained(const struct view *v, uint64_t *ret)
 {
-	(void)v;
-	*ret = 4;
+	const struct executor *e = fleet_get(v->hub->fleet, v->node.serial);
+
+	if (!e)
+		return -ESTALE;
+	*ret = e->inflight > 0 ? 0 : sizeof(drained_text) - 1;
 	return 0;
 }
 
@@ -213,7 +235,7 @@ const struct node_dir live_executors_dir = {
 
 static const struct node_file live_executor_files[] = {
 	{.name = "drained", .type = FILE_WAIT, .mode = 0444, .owner = OWNER_ROOT, .stream = stream_drained,
-	 .size = size_wait, .doc = "Blocks until nothing is in flight on the executor, then prints 0."},
+	 .size = size_drained, .doc = "Blocks until nothing is in flight on the executor, then prints 0."},
 };
 
 const struct node_dir live_executor_dir = {
@@ -245,7 +267,7 @@ const struct node_dir live_sessions_dir = {
 
 static const struct node_file live_session_files[] = {
 	{.name = "lines", .type = FILE_STREAM, .mode = 0440, .owner = OWNER_SESSION,
-	 .stream = stream_lines, .size = size_follow, .doc = "See /sessions/<id>/lines."},
+	 .stream = stream_lines, .doc = "See /sessions/<id>/lines."},
 	{.name = "follow", .type = FILE_STREAM, .mode = 0440, .owner = OWNER_SESSION,
 	 .stream = stream_follow, .size = size_follow, .doc = "See /sessions/<id>/follow."},
 	{.name = "wait", .type = FILE_WAIT, .mode = 0440, .owner = OWNER_SESSION, .stream = stream_wait,

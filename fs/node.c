@@ -8,6 +8,7 @@
 #include "core/owner.h"
 #include "fs/context.h"
 #include "fs/tables.h"
+#include "fs/transaction.h"
 
 #define KIND_SHIFT 56
 #define SERIAL_SHIFT 24
@@ -141,6 +142,10 @@ static int file_size(struct hub *hub, struct node node, const struct node_file *
 
 	if (file->size)
 		return file->size(&v, ret);
+	if (file->type == FILE_TRANSACTION) {
+		*ret = transaction_size(hub, node, uid);
+		return 0;
+	}
 	if (!file->render) {
 		*ret = 0;
 		return 0;
@@ -194,7 +199,9 @@ int node_attr(struct hub *hub, struct node node, uid_t uid, struct stat *ret)
 	st.st_size = (off_t)size;
 	st.st_blocks = (blkcnt_t)((size + 511) / 512);
 	set_owner(hub, file->owner, &info, &st);
-	set_times(&st, file->fixed ? info.created_ns : info.changed_ns);
+	const struct view v = {.hub = hub, .node = node, .uid = uid};
+	int64_t changed = file->changed ? file->changed(&v) : 0;
+	set_times(&st, changed ? changed : file->fixed ? info.created_ns : info.changed_ns);
 	*ret = st;
 	return 0;
 }

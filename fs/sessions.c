@@ -165,6 +165,13 @@ static int sizes_of(const struct view *v, struct log_sizes *ret)
 	return reader ? log_reader_sizes(reader, ret, NULL) : error;
 }
 
+static int64_t output_changed(const struct view *v)
+{
+	struct log_sizes sizes;
+
+	return sizes_of(v, &sizes) == 0 ? sizes.time_ns : 0;
+}
+
 static ssize_t pread_view(const struct view *v, enum log_view which, void *data, size_t len,
 			  uint64_t off)
 {
@@ -362,15 +369,15 @@ static const struct node_file session_files[] = {
 	{.name = "error", .type = FILE_TEXT, .mode = 0440, .owner = OWNER_SESSION,
 	 .render = render_error, .doc = "Why it failed or was killed, in one sentence; else empty."},
 	{.name = "log", .type = FILE_LOG, .mode = 0440, .owner = OWNER_SESSION, .size = size_log,
-	 .pread = pread_log,
+	 .pread = pread_log, .changed = output_changed,
 	 .doc = "Output of both streams as it arrived; `tail -f` works. Ends with a marker line at the "
 		"quota."},
 	{.name = "log.tail", .type = FILE_TEXT, .mode = 0440, .owner = OWNER_SESSION, .size = size_tail,
-	 .render = render_tail, .doc = "The latest output beyond the log's quota; empty below it."},
+	 .render = render_tail, .changed = output_changed, .doc = "The latest output beyond the log's quota; empty below it."},
 	{.name = "stdout", .type = FILE_LOG, .mode = 0440, .owner = OWNER_SESSION, .size = size_stdout,
-	 .pread = pread_stdout, .doc = "The part of the log that came from standard output."},
+	 .pread = pread_stdout, .changed = output_changed, .doc = "The part of the log that came from standard output."},
 	{.name = "stderr", .type = FILE_LOG, .mode = 0440, .owner = OWNER_SESSION, .size = size_stderr,
-	 .pread = pread_stderr, .doc = "The part of the log that came from standard error."},
+	 .pread = pread_stderr, .changed = output_changed, .doc = "The part of the log that came from standard error."},
 	{.name = "lines", .type = FILE_STREAM, .mode = 0440, .owner = OWNER_SESSION, .fixed = true,
 	 .render = render_live,
 	 .doc = "Output as JSON objects, one chunk a line with stream, time and seq; blocks for more, ends "

@@ -137,13 +137,13 @@ static void op_getattr(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi
 	}
 	int r = node_attr(hub, node, fuse_req_ctx(req)->uid, &st);
 	if (r == -ENOENT || r == -ESTALE) {
-		/* Removed while open: fstat says so with a link count of 0. */
+		/*
+		 * Removed while open: fstat says so with a link count of 0. (It comes without a
+		 * handle. A path does not come here: the object's name is looked up first.)
+		 */
 		st = (struct stat){.st_ino = node_inode(node), .st_mode = node_type(node)};
-		if (fi) {
-			(void)fuse_reply_attr(req, &st, 0);
-			return;
-		}
-		r = -ESTALE;
+		(void)fuse_reply_attr(req, &st, 0);
+		return;
 	}
 	if (r < 0) {
 		(void)fuse_reply_err(req, -r);
@@ -204,11 +204,13 @@ static int set_caller(struct hub *hub, fuse_req_t req, struct area_handle *h, bo
 	h->trusted = caller.trusted;
 	h->n_groups = (uint32_t)caller.n_groups;
 	int r = 0;
-	if (caller.n_groups <= AREA_GROUPS_INLINE)
-		memcpy(h->groups, caller.groups, caller.n_groups * sizeof(uint32_t));
-	else
+	if (caller.n_groups <= AREA_GROUPS_INLINE) {
+		for (size_t i = 0; i < caller.n_groups; i++)
+			h->groups[i] = caller.groups[i];
+	} else {
 		r = area_blob_set(hub->area, &h->more_groups, h->uid, caller.groups,
 				  caller.n_groups * sizeof(uint32_t));
+	}
 	caller_clear(&caller);
 	return r;
 }
@@ -254,7 +256,7 @@ static int open_node(struct hub *hub, fuse_req_t req, struct node node, int flag
 	/* default_permissions judges owners; what no one may do is refused here as well. */
 	if ((writes && !(file->mode & 0222)) || (reads && !(file->mode & 0444)))
 		return -EACCES;
-	struct area_handle *h = area_handle_new(hub->area, node_id(node));
+	struct area_handle *h = area_handle_new(hub->area, node_id(node), fuse_req_ctx(req)->uid);
 	if (!h)
 		return -ENFILE;
 	h->flags = (uint32_t)flags;
@@ -270,15 +272,34 @@ static int open_node(struct hub *hub, fuse_req_t req, struct node node, int flag
 	return 0;
 }
 
+/*
+ * What blocks cannot be sought in, as a pipe cannot: sendfile(2) then refuses, and what copies with it
+ * (busybox) reads instead. The kernel would answer a sendfile() out of its cache, and take the size at
+ * this moment for the end of the file.
+ */
+static bool blocks(struct node node)
+{
+	enum file_type type = node_file(node)->type;
+
+	return type == FILE_STREAM || type == FILE_WAIT;
+}
+
+/* Whether the object that the node belongs to was removed. */
+static bool is_stale(struct hub *hub, struct node node)
+{
+	const struct node_dir *dir = node_dir(node.kind);
+	struct object_info info;
+
+	return dir->object && dir->object(hub, node.serial, &info) < 0;
+}
+
 static void op_open(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
 {
 	struct hub *hub = hub_of(req);
 	struct area_handle *h = NULL;
 	struct node node;
-	struct object_info info;
 
-	if (!node_parse(ino, &node) || (node_dir(node.kind)->object &&
-					node_dir(node.kind)->object(hub, node.serial, &info) < 0)) {
+	if (!node_parse(ino, &node) || is_stale(hub, node)) {
 		(void)fuse_reply_err(req, ESTALE);
 		return;
 	}
@@ -296,6 +317,7 @@ static void op_open(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
 	fi->fh = h->fh;
 	fi->direct_io = 1;
 	fi->keep_cache = 0;
+	fi->nonseekable = blocks(node);
 	/* ENOENT: the opener is gone, and no RELEASE will come. */
 	if (fuse_reply_open(req, fi) == -ENOENT)
 		area_handle_drop(hub->area, h);
@@ -306,16 +328,13 @@ static bool handle_of(fuse_req_t req, fuse_ino_t ino, const struct fuse_file_inf
 		      struct node *node, struct area_handle **ret)
 {
 	struct hub *hub = hub_of(req);
-	const struct node_dir *dir;
-	struct object_info info;
 	struct area_handle *h = fi ? area_handle_get(hub->area, fi->fh) : NULL;
 
 	if (!h || !node_parse(ino, node)) {
 		(void)fuse_reply_err(req, EBADF);
 		return false;
 	}
-	dir = node_dir(node->kind);
-	if (dir->object && dir->object(hub, node->serial, &info) < 0) {
+	if (is_stale(hub, *node)) {
 		(void)fuse_reply_err(req, ESTALE);
 		return false;
 	}
@@ -445,8 +464,7 @@ static void op_poll(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi,
 		fuse_pollhandle_destroy(ph);
 	if (!handle_of(req, ino, fi, &node, &h))
 		return;
-	enum file_type type = node_file(node)->type;
-	if (type == FILE_STREAM || type == FILE_WAIT)
+	if (blocks(node))
 		follow_poll(hub_of(req), req, node, h);
 	else
 		(void)fuse_reply_poll(req, POLLIN | POLLOUT | POLLRDNORM | POLLWRNORM);
@@ -546,6 +564,10 @@ static void op_readdir(fuse_req_t req, fuse_ino_t ino, size_t size, off_t off,
 	}
 	if (!node_parse(ino, &node) || node.file != 0) {
 		(void)fuse_reply_err(req, ENOTDIR);
+		return;
+	}
+	if (is_stale(hub, node)) {
+		(void)fuse_reply_err(req, ESTALE);
 		return;
 	}
 	int r = list_dir(hub, node, (uint64_t)off, &l);
