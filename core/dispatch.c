@@ -49,6 +49,7 @@ static void live_free(struct live *l)
 		return;
 	session_clear(&l->row);
 	(void)spec_free(l->spec);
+	free(l->lost_reason);
 	while (l->waiters) {
 		struct start_waiter *w = l->waiters;
 
@@ -66,7 +67,7 @@ static void live_free(struct live *l)
 
 static struct executor *executor_of(struct dispatch *d, const struct live *l)
 {
-	return registry_get(d->registry, l->row.executor_serial);
+	return fleet_get(d->fleet, l->row.executor_serial);
 }
 
 /* The list keeps the order of serials: new ones go to its end. */
@@ -531,9 +532,29 @@ static void on_ended(void *user, uint32_t serial, const struct executor_exit *en
 
 	if (!l || (l->phase != PHASE_RUNNING && l->phase != PHASE_LAUNCHING))
 		return;
-	live_finish(d, l, ended);
+	if (ended->cause == SESSION_CAUSE_LOST) {
+		l->phase = PHASE_MENDING;
+		l->lost_reason = strdup(ended->reason);
+		d->hooks->mend(d->user, serial, (uint64_t)l->row.log_quota_bytes);
+	} else {
+		live_finish(d, l, ended);
+	}
 	/* It was adopted at its end: whoever waits for its start learns that it was started. */
 	dispatch_answer_resolved(l);
+}
+
+void dispatch_mended(struct dispatch *d, uint32_t serial, uint64_t log_bytes)
+{
+	struct live *l = live_get(d, serial);
+
+	if (!l || l->phase != PHASE_MENDING)
+		return;
+	const struct executor_exit lost = {.cause = SESSION_CAUSE_LOST,
+					   .exit_code = -1,
+					   .finished_at_ns = clock_now_ns(),
+					   .log_bytes = log_bytes,
+					   .reason = l->lost_reason ? l->lost_reason : ""};
+	live_finish(d, l, &lost);
 }
 
 /* The driver can be asked: every session of it that is not known to run is resolved. */
@@ -566,7 +587,7 @@ void dispatch_answer_resolved(struct live *l)
 
 /* --- construction --------------------------------------------------------------------------- */
 
-int dispatch_new(struct store *store, struct registry *registry, const char *boot_id,
+int dispatch_new(struct store *store, struct fleet *fleet, const char *boot_id,
 		 const struct dispatch_hooks *hooks, void *user, struct dispatch **ret,
 		 struct error *err)
 {
@@ -575,7 +596,7 @@ int dispatch_new(struct store *store, struct registry *registry, const char *boo
 	if (!d)
 		return error_oom(err);
 	d->store = store;
-	d->registry = registry;
+	d->fleet = fleet;
 	d->hooks = hooks;
 	d->user = user;
 	d->changed_ns = clock_now_ns();
@@ -630,6 +651,7 @@ int dispatch_load(struct dispatch *d, struct error *err)
 		l->phase = PHASE_LAUNCHING;
 		l->visible = true;
 		l->adopted = true;
+		l->started_told = l->row.state == SESSION_RUNNING;
 		if (live_add(d, l) < 0) {
 			live_free(l);
 			return error_oom(err);

@@ -18,7 +18,7 @@
 
 #include "core/error.h"
 #include "core/executor.h"
-#include "core/registry.h"
+#include "core/fleet.h"
 #include "core/session.h"
 #include "core/session_view.h"
 
@@ -42,6 +42,11 @@ struct dispatch_hooks {
 	void (*inflight)(void *user, int64_t executor_serial);
 	/* One line for the daemon's log. */
 	void (*log)(void *user, const char *line);
+	/*
+	 * The session was lost with its log half written: makes that whole, elsewhere than in the
+	 * loop, and then calls dispatch_mended().
+	 */
+	void (*mend)(void *user, uint32_t serial, uint64_t log_quota_bytes);
 	/* Removes what the drivers keep of a forgotten session; may take its time elsewhere. */
 	void (*forget)(void *user, uint32_t serial);
 };
@@ -65,13 +70,16 @@ struct dispatch_start {
 typedef void dispatch_started_fn(void *user, const struct session *s, const struct error *err,
 				 uint32_t committed);
 
-int dispatch_new(struct store *store, struct registry *registry, const char *boot_id,
+int dispatch_new(struct store *store, struct fleet *fleet, const char *boot_id,
 		 const struct dispatch_hooks *hooks, void *user, struct dispatch **ret,
 		 struct error *err);
 struct dispatch *dispatch_free(struct dispatch *d);
 
 /* Reads the live rows; resolving them begins when their driver is ready. */
 int dispatch_load(struct dispatch *d, struct error *err);
+
+/* The log of a lost session is as whole as it can be, and holds so much: the session has ended. */
+void dispatch_mended(struct dispatch *d, uint32_t serial, uint64_t log_bytes);
 
 /* Once a second or so: what could not be done before (a full disk, say) is tried again. */
 void dispatch_tick(struct dispatch *d);

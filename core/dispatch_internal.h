@@ -10,6 +10,7 @@ enum phase {
 	PHASE_COMMITTING = 1, /* its row is being written; nobody sees it yet */
 	PHASE_LAUNCHING,      /* the driver was asked, or is not ready to be */
 	PHASE_RUNNING,
+	PHASE_MENDING,        /* lost; its log is being made whole */
 	PHASE_FINISHED,       /* its end is being written */
 	PHASE_TAKING_BACK,    /* could not be started: its row is being removed */
 };
@@ -37,10 +38,12 @@ struct live {
 	bool finished; /* not in flight any more */
 	bool answered; /* whoever asked for it was answered */
 	bool adopted;  /* of an earlier hub */
+	bool started_told; /* its start is on its way to the events, or there */
 	bool unwritten;  /* its end could not be committed yet: tried again */
 	bool unresolved; /* its driver could not tell yet: asked again */
 	struct start_waiter *waiters;
-	struct queued_signal *signals; /* came before it ran */
+	struct queued_signal *signals; /* came before it ran, or while it is mended */
+	char *lost_reason;             /* PHASE_MENDING */
 	struct live *prev, *next;
 };
 
@@ -49,7 +52,7 @@ struct live {
 
 struct dispatch {
 	struct store *store;
-	struct registry *registry;
+	struct fleet *fleet;
 	const struct dispatch_hooks *hooks;
 	void *user;
 	char *boot_id;

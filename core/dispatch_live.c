@@ -6,7 +6,7 @@
 
 #include "core/clock.h"
 #include "core/dispatch_internal.h"
-#include "core/handle.h"
+#include "core/handle_row.h"
 #include "core/json.h"
 #include "core/store/event.h"
 
@@ -18,7 +18,7 @@ struct state_op {
 	struct dispatch *dispatch;
 	struct session row; /* texts are owned copies */
 	char *driver;       /* kind, for the handle record */
-	bool ends;
+	bool starts, ends; /* what it tells: both for a session that was found at its end */
 	bool answered;
 };
 
@@ -40,7 +40,7 @@ static struct state_op *state_op_new(struct dispatch *d, const struct live *l)
 
 	if (!s)
 		return NULL;
-	const struct executor *e = registry_get(d->registry, l->row.executor_serial);
+	const struct executor *e = fleet_get(d->fleet, l->row.executor_serial);
 	s->dispatch = d;
 	s->answered = l->answered;
 	s->row = l->row;
@@ -60,13 +60,12 @@ static struct state_op *state_op_new(struct dispatch *d, const struct live *l)
 	return s;
 }
 
-static int append_event(struct store_tx *tx, const struct session *row, const char *type, int64_t at_ns,
-			struct error *err)
+static int append_event(struct store_tx *tx, const struct session *row, bool ended, struct error *err)
 {
 	AUTO_JSON json_t *o = json_object();
-	bool ended = session_state_finished(row->state);
+	int64_t at_ns = ended ? row->finished_at_ns : row->started_at_ns;
 
-	if (!o || json_put_string(o, "type", type) < 0 || json_put_int(o, "uid", row->uid) < 0 ||
+	if (!o || json_put_string(o, "type", ended ? "session.ended" : "session.started") < 0 || json_put_int(o, "uid", row->uid) < 0 ||
 	    json_put_string(o, "session", row->name) < 0 ||
 	    json_put_string(o, "executor_id", row->executor) < 0 ||
 	    json_put_int(o, "attempt", row->attempt) < 0 || json_put_int_if(o, "pid", row->pid) < 0)
@@ -95,7 +94,7 @@ static int apply_running(struct store_tx *tx, struct store_op *op, struct error 
 	char external[24], empty[] = "", none[] = "[]";
 
 	(void)snprintf(external, sizeof(external), "%lld", (long long)row->pid);
-	const struct handle_record handle = {
+	const struct handle_row handle = {
 		.handle_id = row->handle_id,
 		.executor_id = row->executor,
 		.driver = s->driver,
@@ -110,8 +109,8 @@ static int apply_running(struct store_tx *tx, struct store_op *op, struct error 
 	};
 	int r = session_set_running(tx, row->serial, row->claim_token, &running, err);
 	if (r >= 0)
-		r = handle_record_put(tx, &handle, err);
-	return r < 0 ? r : append_event(tx, row, "session.started", row->started_at_ns, err);
+		r = handle_row_put(tx, &handle, err);
+	return r < 0 ? r : append_event(tx, row, false, err);
 }
 
 static int apply_ended(struct store_tx *tx, struct store_op *op, struct error *err)
@@ -123,6 +122,8 @@ static int apply_ended(struct store_tx *tx, struct store_op *op, struct error *e
 		.cause = row->cause,
 		.exit_code = row->exit_code,
 		.signal = row->signal,
+		.pid = row->pid,
+		.started_at_ns = row->started_at_ns,
 		.finished_at_ns = row->finished_at_ns,
 		.error = row->error,
 		.log_bytes = row->log_bytes,
@@ -132,8 +133,10 @@ static int apply_ended(struct store_tx *tx, struct store_op *op, struct error *e
 
 	int r = session_set_finished(tx, row->serial, row->claim_token, &finished, err);
 	if (r >= 0)
-		r = handle_record_delete(tx, row->handle_id, err);
-	return r < 0 ? r : append_event(tx, row, "session.ended", row->finished_at_ns, err);
+		r = handle_row_delete(tx, row->handle_id, err);
+	if (r >= 0 && s->starts)
+		r = append_event(tx, row, false, err);
+	return r < 0 ? r : append_event(tx, row, true, err);
 }
 
 static void state_written(struct store_op *op, int result, const struct error *err)
@@ -149,6 +152,7 @@ static void state_written(struct store_op *op, int result, const struct error *e
 		} else {
 			dispatch_say(d, l, "its end could not be recorded yet", err->reason);
 			l->unwritten = true;
+			l->started_told = l->started_told && !s->starts;
 		}
 	}
 	state_op_free(s);
@@ -163,6 +167,8 @@ static void write_state(struct dispatch *d, struct live *l, bool ends)
 		return;
 	}
 	s->ends = ends;
+	s->starts = !l->started_told && l->row.started_at_ns != 0;
+	l->started_told = l->started_told || s->starts;
 	s->op.apply = ends ? apply_ended : apply_running;
 	s->op.done = state_written;
 	store_submit(d->store, &s->op);
@@ -223,7 +229,7 @@ static void describe_end(struct live *l, const struct executor_exit *ended)
 
 void live_finish(struct dispatch *d, struct live *l, const struct executor_exit *ended)
 {
-	struct executor *e = registry_get(d->registry, l->row.executor_serial);
+	struct executor *e = fleet_get(d->fleet, l->row.executor_serial);
 
 	l->phase = PHASE_FINISHED;
 	l->finished = true;
@@ -240,7 +246,8 @@ void live_finish(struct dispatch *d, struct live *l, const struct executor_exit 
 		l->row.started_at_ns = ended->started_at_ns;
 		l->row.pid = (pid_t)ended->pid;
 	}
-	if (ended->cause == SESSION_CAUSE_LOST && strcmp(l->row.boot_id, d->boot_id) != 0)
+	if (ended->cause == SESSION_CAUSE_LOST && l->row.started_at_ns != 0 &&
+	    strcmp(l->row.boot_id, d->boot_id) != 0)
 		set_error(l, "the machine was restarted while it ran");
 	else
 		describe_end(l, ended);
@@ -281,7 +288,7 @@ void live_orphaned(struct dispatch *d, struct live *l)
 
 void live_resolve(struct dispatch *d, struct live *l)
 {
-	struct executor *e = registry_get(d->registry, l->row.executor_serial);
+	struct executor *e = fleet_get(d->fleet, l->row.executor_serial);
 	struct error err;
 	bool found = false;
 
@@ -308,7 +315,7 @@ void live_resolve(struct dispatch *d, struct live *l)
 void dispatch_tick(struct dispatch *d)
 {
 	for (struct live *l = d->first, *next; l; l = next) {
-		struct executor *e = registry_get(d->registry, l->row.executor_serial);
+		struct executor *e = fleet_get(d->fleet, l->row.executor_serial);
 
 		next = l->next;
 		if (l->unwritten) {
@@ -326,7 +333,7 @@ static int signal_now(struct dispatch *d, struct live *l, const struct signal_ke
 		      enum signal_kind signal, executor_signal_fn *done, void *user,
 		      struct error *err)
 {
-	struct executor *e = registry_get(d->registry, l->row.executor_serial);
+	struct executor *e = fleet_get(d->fleet, l->row.executor_serial);
 
 	if (!e || !e->driver)
 		return error_set(err, EHOSTUNREACH, "executor %s is not registered any more",

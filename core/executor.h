@@ -1,5 +1,5 @@
 /*
- * Executors: the interface that every driver implements, and what registry and dispatch know of a
+ * Executors: the interface that every driver implements, and what fleet and dispatch know of a
  * configured instance.
  *
  * A driver (one object a kind) starts workloads somewhere, signals them, and reports how they ended.

@@ -2,7 +2,6 @@
 
 #include <errno.h>
 #include <inttypes.h>
-#include <string.h>
 
 #include "core/store/query.h"
 
@@ -59,28 +58,17 @@ static void bind_record(struct store_query *q, const struct executor_record *e)
 	store_query_int(q, e->changed_at_ns);
 }
 
-/* The schema lets only the three words in. */
-static enum executor_source read_source(struct store_query *q, int column)
-{
-	const char *word = store_query_column_view(q, column, NULL);
-
-	for (unsigned i = 0; word && i < ARRAY_SIZE(source_names); i++)
-		if (strcmp(word, source_names[i]) == 0)
-			return (enum executor_source)i;
-	return EXECUTOR_SOURCE_FILE;
-}
-
 static int read_record(struct store_query *q, struct executor_record *ret, struct error *err)
 {
 	AUTO_EXECUTOR_RECORD struct executor_record e = {
 		.serial = store_query_column_int(q, 0),
-		.source = read_source(q, 5),
-		.health = {
-			.consecutive_failures = store_query_column_int(q, 8),
-			.last_seen_ns = store_query_column_int(q, 9),
-			.last_probe_ns = store_query_column_int(q, 10),
-			.state_changed_at_ns = store_query_column_int(q, 11),
-		},
+		.health =
+			{
+				.consecutive_failures = store_query_column_int(q, 8),
+				.last_seen_ns = store_query_column_int(q, 9),
+				.last_probe_ns = store_query_column_int(q, 10),
+				.state_changed_at_ns = store_query_column_int(q, 11),
+			},
 		.created_at_ns = store_query_column_int(q, 12),
 		.changed_at_ns = store_query_column_int(q, 13),
 	};
@@ -92,12 +80,14 @@ static int read_record(struct store_query *q, struct executor_record *ret, struc
 		{4, &e.config_error}, {6, &e.health.state}, {7, &e.health.reason},
 	};
 
-	for (size_t i = 0; i < ARRAY_SIZE(texts); i++) {
-		int r = store_query_column_dup(q, texts[i].column, texts[i].text, err);
+	size_t source = 0;
+	int r = store_query_column_word(q, 5, source_names, ARRAY_SIZE(source_names), &source, err);
 
-		if (r < 0)
-			return r;
-	}
+	for (size_t i = 0; r == 0 && i < ARRAY_SIZE(texts); i++)
+		r = store_query_column_dup(q, texts[i].column, texts[i].text, err);
+	if (r < 0)
+		return r;
+	e.source = (enum executor_source)source;
 	*ret = e;
 	e = (struct executor_record){0};
 	return 0;
@@ -108,8 +98,7 @@ int executor_record_last_serial(struct store_tx *tx, int64_t *ret, struct error 
 	return store_last_serial(tx, "executor", ret, err);
 }
 
-int executor_record_insert(struct store_tx *tx, const struct executor_record *e,
-			   struct error *err)
+int executor_record_insert(struct store_tx *tx, const struct executor_record *e, struct error *err)
 {
 	AUTO_QUERY struct store_query q = {0};
 	int r = store_query_begin(&q, tx,
@@ -232,12 +221,12 @@ int executor_record_get(struct store_tx *tx, int64_t serial, struct executor_rec
 	return r < 0 ? r : read_record(&q, ret, err);
 }
 
-int executor_record_get_by_name(struct store_tx *tx, const char *name,
-				struct executor_record *ret, struct error *err)
+int executor_record_get_by_name(struct store_tx *tx, const char *name, struct executor_record *ret,
+				struct error *err)
 {
 	AUTO_QUERY struct store_query q = {0};
-	int r = store_query_begin(
-		&q, tx, "SELECT " EXECUTOR_COLUMNS " FROM executor WHERE name = ?", err);
+	int r = store_query_begin(&q, tx,
+				  "SELECT " EXECUTOR_COLUMNS " FROM executor WHERE name = ?", err);
 
 	if (r < 0)
 		return r;
@@ -254,13 +243,14 @@ int executor_record_list(struct store_tx *tx, struct executor_record_list *ret, 
 	AUTO_EXECUTOR_RECORD_LIST struct executor_record_list list = {0};
 	AUTO_QUERY struct store_query q = {0};
 	size_t cap = 0;
-	int r = store_query_begin(
-		&q, tx, "SELECT " EXECUTOR_COLUMNS " FROM executor ORDER BY name", err);
+	int r = store_query_begin(&q, tx, "SELECT " EXECUTOR_COLUMNS " FROM executor ORDER BY name",
+				  err);
 
 	if (r < 0)
 		return r;
 	while ((r = store_query_next(&q, err)) > 0) {
-		struct executor_record *rows = store_rows_grow(list.rows, list.n, &cap, sizeof(*rows));
+		struct executor_record *rows =
+			store_rows_grow(list.rows, list.n, &cap, sizeof(*rows));
 
 		if (!rows)
 			return error_oom(err);

@@ -58,8 +58,7 @@ void executor_record_list_clear(struct executor_record_list *list);
 int executor_record_last_serial(struct store_tx *tx, int64_t *ret, struct error *err);
 
 /* -EEXIST with ERROR_ALREADY_REGISTERED when the name is taken. */
-int executor_record_insert(struct store_tx *tx, const struct executor_record *e,
-			   struct error *err);
+int executor_record_insert(struct store_tx *tx, const struct executor_record *e, struct error *err);
 
 /*
  * Inserts a built-in executor unless that was done before in the life of this store, so that one
@@ -79,8 +78,8 @@ int executor_record_delete(struct store_tx *tx, int64_t serial, struct error *er
 /* Getters: 0, or -ENOENT with ERROR_EXECUTOR_NOT_FOUND. Clear *ret afterwards. */
 int executor_record_get(struct store_tx *tx, int64_t serial, struct executor_record *ret,
 			struct error *err);
-int executor_record_get_by_name(struct store_tx *tx, const char *name,
-				struct executor_record *ret, struct error *err);
+int executor_record_get_by_name(struct store_tx *tx, const char *name, struct executor_record *ret,
+				struct error *err);
 
 /* All of them, in order of name. */
 int executor_record_list(struct store_tx *tx, struct executor_record_list *ret, struct error *err);

@@ -23,6 +23,8 @@ int json_parse(const char *text, size_t len, json_t **ret, struct error *err)
 
 static const char *type_name(const json_t *value)
 {
+	if (!value)
+		return "missing";
 	switch (json_typeof(value)) {
 	case JSON_OBJECT:
 		return "an object";

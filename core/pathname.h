@@ -1,8 +1,8 @@
 /*
  * Lexical work on slash-separated paths: nothing here asks the file system.
  *
- * The rules are those of the reference's language (path.Clean, path.Join), because what the
- * reference accepts as "clean" is what crosses its interfaces. Paths are bytes; a NUL is a byte
+ * What is clean, and how paths are joined, is what the reference takes it to be, because such
+ * paths cross its interfaces. Paths are bytes; a NUL is a byte
  * like any other, so callers that get text from outside refuse it first.
  */
 #ifndef CLOOP_CORE_PATHNAME_H

@@ -4,36 +4,33 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/clock.h"
-#include "core/json.h"
-#include "core/store/event.h"
-#include "core/store/meta.h"
+#include "core/field.h"
+#include "core/pathname.h"
+#include "core/strlist.h"
 
-struct registry {
-	struct driver *const *drivers;
-	struct executor **list; /* sorted by id */
-	size_t n, cap;
-	char *default_id; /* "" when there is none */
-	int64_t last_serial;
-	int64_t changed_ns, default_changed_ns;
+struct binding {
+	char *path;
+	char *id;
 };
 
-static void executor_free(struct executor *e)
-{
-	executor_record_clear(&e->record);
-	executor_config_clear(&e->config);
-	free(e);
-}
+struct registry {
+	const struct host_policy *policy;
+	struct registry_entry *entries; /* by id */
+	size_t n, cap;
+	char *default_id;         /* NULL: none */
+	struct binding *bindings; /* in no order */
+	size_t n_bindings, cap_bindings;
+	const char *(*lookup)(void *context, const char *project_path);
+	void *context;
+};
 
-struct registry *registry_new(struct driver *const *drivers)
+struct registry *registry_new(const struct host_policy *policy)
 {
 	struct registry *r = calloc(1, sizeof(*r));
 
-	if (!r)
-		return NULL;
-	r->drivers = drivers;
-	r->default_id = strdup("");
-	return r->default_id ? r : registry_free(r);
+	if (r)
+		r->policy = policy;
+	return r;
 }
 
 struct registry *registry_free(struct registry *r)
@@ -41,375 +38,333 @@ struct registry *registry_free(struct registry *r)
 	if (!r)
 		return NULL;
 	for (size_t i = 0; i < r->n; i++)
-		executor_free(r->list[i]);
-	free(r->list);
+		free(r->entries[i].id);
+	for (size_t i = 0; i < r->n_bindings; i++) {
+		free(r->bindings[i].path);
+		free(r->bindings[i].id);
+	}
+	free(r->entries);
+	free(r->bindings);
 	free(r->default_id);
 	free(r);
 	return NULL;
 }
 
-/* The place of an id, or where it would go. */
-static size_t place_of(const struct registry *r, const char *id, bool *ret_found)
+/* Where the id is, or would be. */
+static size_t position(const struct registry *r, const char *id)
 {
-	size_t low = 0, high = r->n;
+	size_t i = 0;
 
-	*ret_found = false;
-	while (low < high) {
-		size_t mid = low + (high - low) / 2;
-		int c = strcmp(r->list[mid]->record.name, id);
+	while (i < r->n && strcmp(r->entries[i].id, id) < 0)
+		i++;
+	return i;
+}
 
-		if (c == 0) {
-			*ret_found = true;
-			return mid;
-		}
-		if (c < 0)
-			low = mid + 1;
-		else
-			high = mid;
+const struct registry_entry *registry_find(const struct registry *r, const char *id)
+{
+	size_t i = position(r, id);
+
+	return i < r->n && strcmp(r->entries[i].id, id) == 0 ? &r->entries[i] : NULL;
+}
+
+size_t registry_len(const struct registry *r)
+{
+	return r->n;
+}
+
+const struct registry_entry *registry_at(const struct registry *r, size_t i)
+{
+	return i < r->n ? &r->entries[i] : NULL;
+}
+
+static int deny(const struct registry *r, const char *id, const char *project_path,
+		struct error *err)
+{
+	char **ids = NULL;
+	size_t n = 0;
+
+	/* Without memory for the alternatives the refusal stands all the same. */
+	(void)registry_isolated_ids(r, &ids, &n);
+	int e = host_execution_deny(id, project_path, NULL, ids, n, err);
+	strlist_free(ids, n);
+	return e;
+}
+
+static bool is_denied(const struct registry *r, enum isolation isolation)
+{
+	return !host_policy_allows(r->policy) && !isolation_isolates_from_host(isolation);
+}
+
+int registry_register(struct registry *r, const char *id, enum isolation isolation, void *executor,
+		      struct error *err)
+{
+	if (text_trimmed(id).len == 0) {
+		int e = error_set(err, EINVAL, "an executor needs an id");
+		error_field(err, "id");
+		return e;
 	}
-	return low;
-}
-
-struct executor *registry_find(struct registry *r, const char *id)
-{
-	bool found;
-	size_t i = place_of(r, id, &found);
-
-	return found ? r->list[i] : NULL;
-}
-
-struct executor *registry_get(struct registry *r, int64_t serial)
-{
-	for (size_t i = 0; i < r->n; i++)
-		if (r->list[i]->record.serial == serial)
-			return r->list[i];
-	return NULL;
-}
-
-struct executor *registry_at(struct registry *r, size_t index)
-{
-	return index < r->n ? r->list[index] : NULL;
-}
-
-struct executor *registry_default(struct registry *r)
-{
-	return r->default_id[0] ? registry_find(r, r->default_id) : NULL;
-}
-
-struct driver *registry_driver(struct registry *r, const char *kind)
-{
-	for (size_t i = 0; r->drivers[i]; i++)
-		if (strcmp(r->drivers[i]->ops->kind, kind) == 0)
-			return r->drivers[i];
-	return NULL;
-}
-
-int64_t registry_changed_ns(const struct registry *r)
-{
-	return r->changed_ns;
-}
-
-int64_t registry_default_changed_ns(const struct registry *r)
-{
-	return r->default_changed_ns;
-}
-
-int64_t registry_next_serial(struct registry *r)
-{
-	return ++r->last_serial;
-}
-
-/* Takes the record. A stored config that does not parse leaves the executor unconfigured. */
-static void executor_set_record(struct registry *r, struct executor *e, struct executor_record *record)
-{
-	executor_record_clear(&e->record);
-	executor_config_clear(&e->config);
-	e->record = *record;
-	*record = (struct executor_record){0};
-	e->driver = NULL;
-	if (e->record.config[0] && executor_config_parse(e->record.config, strlen(e->record.config),
-							 &e->config, NULL) == 0)
-		e->driver = registry_driver(r, e->config.kind);
-}
-
-static int insert(struct registry *r, struct executor_record *record)
-{
-	bool found;
-	size_t at = place_of(r, record->name, &found);
-
+	if (is_denied(r, isolation))
+		return deny(r, id, NULL, err);
+	if (registry_find(r, id))
+		return error_set_kind(err, EEXIST, ERROR_ALREADY_REGISTERED,
+				      "executor %s is already registered", id);
 	if (r->n == r->cap) {
-		size_t cap = r->cap ? r->cap * 2 : 8;
-		struct executor **list = reallocarray(r->list, cap, sizeof(struct executor *));
+		size_t cap = r->cap ? r->cap * 2 : 16;
+		struct registry_entry *grown = reallocarray(r->entries, cap, sizeof(*grown));
 
-		if (!list)
-			return -ENOMEM;
-		r->list = list;
+		if (!grown)
+			return error_oom(err);
+		r->entries = grown;
 		r->cap = cap;
 	}
-	struct executor *e = calloc(1, sizeof(*e));
-	if (!e)
-		return -ENOMEM;
-	memmove(&r->list[at + 1], &r->list[at], (r->n - at) * sizeof(struct executor *));
-	r->list[at] = e;
+	AUTO_FREE char *copy = strdup(id);
+	AUTO_FREE char *as_default = r->default_id ? NULL : strdup(id);
+	if (!copy || (!r->default_id && !as_default))
+		return error_oom(err);
+
+	size_t at = position(r, id);
+	memmove(&r->entries[at + 1], &r->entries[at], (r->n - at) * sizeof(r->entries[0]));
+	r->entries[at] = (struct registry_entry){
+		.id = take_ptr(copy), .isolation = isolation, .executor = executor};
 	r->n++;
-	executor_set_record(r, e, record);
+	if (as_default)
+		r->default_id = take_ptr(as_default);
 	return 0;
 }
 
-int registry_load(struct registry *r, struct store_tx *tx, struct error *err)
+int registry_ensure(struct registry *r, const char *id, enum isolation isolation, void *executor,
+		    struct error *err)
 {
-	AUTO_EXECUTOR_RECORD_LIST struct executor_record_list rows = {0};
-	AUTO_FREE char *id = NULL;
+	return registry_find(r, id) ? 0 : registry_register(r, id, isolation, executor, err);
+}
 
-	int x = executor_record_last_serial(tx, &r->last_serial, err);
-	if (x >= 0)
-		x = executor_record_list(tx, &rows, err);
-	if (x < 0)
-		return x;
-	for (size_t i = 0; i < rows.n; i++) {
-		if (rows.rows[i].changed_at_ns > r->changed_ns)
-			r->changed_ns = rows.rows[i].changed_at_ns;
-		if (insert(r, &rows.rows[i]) < 0)
-			return error_oom(err);
-	}
-	x = meta_get_text(tx, META_DEFAULT_EXECUTOR, &id, err);
-	if (x < 0 && x != -ENOENT)
-		return x;
-	if (id) {
+void registry_unregister(struct registry *r, const char *id)
+{
+	size_t at = position(r, id);
+
+	if (at == r->n || strcmp(r->entries[at].id, id) != 0)
+		return;
+
+	bool was_default = r->default_id && strcmp(r->default_id, id) == 0;
+	char *gone = r->entries[at].id;
+	memmove(&r->entries[at], &r->entries[at + 1], (r->n - at - 1) * sizeof(r->entries[0]));
+	r->n--;
+	if (was_default) {
 		free(r->default_id);
-		r->default_id = take_ptr(id);
+		/* Without memory there is no default, which refuses instead of choosing. */
+		r->default_id = r->n > 0 ? strdup(r->entries[0].id) : NULL;
 	}
+	free(gone);
+}
+
+static int refuse_unknown(const char *id, struct error *err)
+{
+	int e = error_set_kind(err, ENOENT, ERROR_EXECUTOR_NOT_FOUND,
+			       "executor %s is not registered", id);
+
+	error_remedy(err, "ls /cloop/executors lists them");
+	return e;
+}
+
+int registry_get(const struct registry *r, const char *id, const struct registry_entry **ret,
+		 struct error *err)
+{
+	const struct registry_entry *entry = registry_find(r, id);
+
+	if (!entry)
+		return refuse_unknown(id, err);
+	*ret = entry;
 	return 0;
 }
 
-const char *executor_state(const struct executor *e)
+int registry_set_default(struct registry *r, const char *id, struct error *err)
 {
-	if (!e->record.config[0])
-		return STATE_UNCONFIGURED;
-	return e->record.health.state[0] ? e->record.health.state : "ready";
-}
-
-int executor_check_schedulable(const struct executor *e, struct error *err)
-{
-	const char *id = e->record.name, *state = executor_state(e), *reason = e->record.health.reason;
-	int x;
-
-	if (!e->driver) {
-		x = error_set(err, EHOSTUNREACH, "executor %s is not configured", id);
-		error_remedy(err, "echo '{\"kind\":\"localprocess\"}' > executors/%s/config", id);
-		return x;
-	}
-	if (strcmp(state, "cordoned") == 0 || strcmp(state, "draining") == 0) {
-		x = error_set(err, EBUSY, "executor %s is %s%s%s", id, state, reason[0] ? ": " : "", reason);
-		error_remedy(err, "echo uncordon > executors/%s/state, or use another executor", id);
-		return x;
-	}
-	if (strcmp(state, "unreachable") == 0)
-		return error_set(err, EHOSTUNREACH, "executor %s is unreachable%s%s", id,
-				 reason[0] ? ": " : "", reason);
-	if (e->removing)
-		return error_set(err, EBUSY, "executor %s is being removed", id);
-	if (e->config.max_concurrent > 0 && e->inflight >= (uint64_t)e->config.max_concurrent) {
-		x = error_set(err, EBUSY, "executor %s runs %llu sessions, as many as its max_concurrent allows",
-			      id, (unsigned long long)e->inflight);
-		error_remedy(err, "wait for one to end, or raise max_concurrent in executors/%s/config", id);
-		return x;
-	}
+	if (!registry_find(r, id))
+		return refuse_unknown(id, err);
+	char *copy = strdup(id);
+	if (!copy)
+		return error_oom(err);
+	free(r->default_id);
+	r->default_id = copy;
 	return 0;
 }
 
-/* --- changes: the writer's part ------------------------------------------------------------- */
-
-static int append_event(struct store_tx *tx, const struct registry_change *c, const char *type,
-			const char *from, const char *to, struct error *err)
+const char *registry_default_id(const struct registry *r)
 {
-	AUTO_JSON json_t *o = json_object();
-
-	if (!o || json_put_string(o, "type", type) < 0 || json_put_int(o, "uid", c->uid) < 0 ||
-	    json_put_string(o, "executor_id", c->name) < 0 || json_put_string_if(o, "from", from) < 0 ||
-	    json_put_string_if(o, "to", to) < 0 || json_put_string_if(o, "reason", c->reason) < 0)
-		return error_oom(err);
-	AUTO_FREE char *text = json_text(o);
-	return text ? event_append(tx, c->at_ns, text, NULL, err) : error_oom(err);
+	return text_or_empty(r->default_id);
 }
 
-/* Sets the default, and tells what it is now. */
-static int set_default(struct store_tx *tx, struct registry_change *c, const char *id,
-		       struct error *err)
+int registry_get_default(const struct registry *r, const struct registry_entry **ret,
+			 struct error *err)
 {
-	free(c->default_id);
-	c->default_id = strdup(id);
-	if (!c->default_id)
-		return error_oom(err);
-	return id[0] ? meta_set_text(tx, META_DEFAULT_EXECUTOR, id, err)
-		     : meta_delete(tx, META_DEFAULT_EXECUTOR, err);
-}
+	const struct registry_entry *entry = r->default_id ? registry_find(r, r->default_id) : NULL;
 
-static int get_default(struct store_tx *tx, char **ret, struct error *err)
-{
-	int x = meta_get_text(tx, META_DEFAULT_EXECUTOR, ret, err);
-
-	if (x == -ENOENT) {
-		*ret = strdup("");
-		return *ret ? 0 : error_oom(err);
+	if (!entry) {
+		int e = error_set_kind(err, ENXIO, ERROR_NO_DEFAULT,
+				       "there is no default executor");
+		error_remedy(err, "write the id of one to /cloop/default_id");
+		return e;
 	}
-	return x;
+	*ret = entry;
+	return 0;
 }
 
-static int apply_add(struct store_tx *tx, struct registry_change *c, struct error *err)
+int registry_isolated_ids(const struct registry *r, char ***ret, size_t *ret_n)
 {
-	static char empty[] = "";
-	const struct executor_record row = {
-		.serial = c->serial,
-		.name = c->name,
-		.kind = empty,
-		.config = empty,
-		.config_error = empty,
-		.source = EXECUTOR_SOURCE_MKDIR,
-		.health = {.state = empty, .reason = empty, .state_changed_at_ns = c->at_ns},
-		.created_at_ns = c->at_ns,
-		.changed_at_ns = c->at_ns,
-	};
-	int x = executor_record_insert(tx, &row, err);
+	char **ids = calloc(r->n + 1, sizeof(*ids));
+	size_t n = 0;
 
-	return x < 0 ? x : append_event(tx, c, "executor.added", NULL, NULL, err);
-}
-
-/* The default goes on to the lowest remaining id that is registered. */
-static int reassign_default(struct store_tx *tx, struct registry_change *c, struct error *err)
-{
-	AUTO_EXECUTOR_RECORD_LIST struct executor_record_list rows = {0};
-	const char *id = "";
-
-	int x = executor_record_list(tx, &rows, err);
-	if (x < 0)
-		return x;
-	for (size_t i = 0; i < rows.n && !id[0]; i++)
-		if (rows.rows[i].config[0])
-			id = rows.rows[i].name;
-	return set_default(tx, c, id, err);
-}
-
-static int apply_remove(struct store_tx *tx, struct registry_change *c, struct error *err)
-{
-	AUTO_FREE char *default_id = NULL;
-
-	int x = executor_record_delete(tx, c->serial, err);
-	if (x >= 0)
-		x = get_default(tx, &default_id, err);
-	if (x >= 0 && strcmp(default_id, c->name) == 0)
-		x = reassign_default(tx, c, err);
-	return x < 0 ? x : append_event(tx, c, "executor.removed", NULL, NULL, err);
-}
-
-static int apply_configure(struct store_tx *tx, struct registry_change *c, struct error *err)
-{
-	AUTO_EXECUTOR_RECORD struct executor_record before = {0};
-	AUTO_FREE char *default_id = NULL;
-
-	int x = executor_record_get(tx, c->serial, &before, err);
-	if (x >= 0)
-		x = executor_record_set_config(tx, c->serial, c->config_kind, c->config_text, c->at_ns, err);
-	if (x >= 0)
-		x = get_default(tx, &default_id, err);
-	if (x >= 0 && !default_id[0])
-		x = set_default(tx, c, c->name, err);
-	if (x < 0)
-		return x;
-	return append_event(tx, c, before.config[0] ? "config.accepted" : "executor.registered",
-			    NULL, NULL, err);
-}
-
-static int apply_state(struct store_tx *tx, struct registry_change *c, struct error *err)
-{
-	AUTO_EXECUTOR_RECORD struct executor_record row = {0};
-	const char *to = c->kind == REGISTRY_CORDON  ? "cordoned"
-			 : c->kind == REGISTRY_DRAIN ? "draining"
-						     : "ready";
-
-	int x = executor_record_get(tx, c->serial, &row, err);
-	if (x < 0)
-		return x;
-	const char *from = row.health.state[0] ? row.health.state : "ready";
-	bool same = strcmp(from, to) == 0;
-	if (same && strcmp(row.health.reason, c->reason) == 0)
-		return 0;
-
-	struct executor_record_health health = row.health;
-	health.state = (char *)(uintptr_t)to;
-	health.reason = c->reason;
-	if (!same)
-		health.state_changed_at_ns = c->at_ns;
-	x = executor_record_set_health(tx, c->serial, &health, err);
-	if (x < 0 || same)
-		return x;
-	return append_event(tx, c, "executor.state_change", from, to, err);
-}
-
-int registry_change_apply(struct store_tx *tx, struct registry_change *c, struct error *err)
-{
-	int x = 0;
-
-	switch (c->kind) {
-	case REGISTRY_ADD:
-		x = apply_add(tx, c, err);
-		break;
-	case REGISTRY_REMOVE:
-		return apply_remove(tx, c, err);
-	case REGISTRY_CONFIGURE:
-		x = apply_configure(tx, c, err);
-		break;
-	case REGISTRY_CORDON:
-	case REGISTRY_DRAIN:
-	case REGISTRY_UNCORDON:
-		x = apply_state(tx, c, err);
-		break;
-	case REGISTRY_DEFAULT:
-		x = set_default(tx, c, c->name, err);
-		if (x >= 0)
-			x = append_event(tx, c, "executor.default", NULL, NULL, err);
-		break;
-	}
-	if (x < 0)
-		return x;
-	executor_record_clear(&c->after);
-	return executor_record_get(tx, c->serial, &c->after, err);
-}
-
-/* --- changes: the loop's part --------------------------------------------------------------- */
-
-void registry_changed(struct registry *r, struct registry_change *c)
-{
-	bool found;
-	size_t at = place_of(r, c->name, &found);
-
-	if (c->default_id) {
-		free(r->default_id);
-		r->default_id = take_ptr(c->default_id);
-		r->default_changed_ns = c->at_ns;
-	}
-	if (c->kind == REGISTRY_REMOVE) {
-		if (found && r->list[at]->record.serial == c->serial) {
-			executor_free(r->list[at]);
-			memmove(&r->list[at], &r->list[at + 1], (r->n - at - 1) * sizeof(struct executor *));
-			r->n--;
+	if (!ids)
+		return -ENOMEM;
+	for (size_t i = 0; i < r->n; i++) {
+		if (!isolation_isolates_from_host(r->entries[i].isolation))
+			continue;
+		ids[n] = strdup(r->entries[i].id);
+		if (!ids[n]) {
+			strlist_free(ids, n);
+			return -ENOMEM;
 		}
-		r->changed_ns = c->at_ns;
-	} else if (c->kind == REGISTRY_ADD) {
-		if (!found && insert(r, &c->after) == 0)
-			r->changed_ns = c->at_ns;
-	} else if (found) {
-		executor_set_record(r, r->list[at], &c->after);
+		n++;
 	}
+	*ret = ids;
+	*ret_n = n;
+	return 0;
 }
 
-void registry_change_clear(struct registry_change *c)
+static size_t find_binding(const struct registry *r, const char *path)
 {
-	free(c->name);
-	free(c->config_text);
-	free(c->config_kind);
-	free(c->reason);
-	free(c->default_id);
-	executor_record_clear(&c->after);
-	*c = (struct registry_change){0};
+	size_t i = 0;
+
+	while (i < r->n_bindings && strcmp(r->bindings[i].path, path) != 0)
+		i++;
+	return i;
+}
+
+static void remove_binding(struct registry *r, const char *path)
+{
+	size_t at = find_binding(r, path);
+
+	if (at == r->n_bindings)
+		return;
+	free(r->bindings[at].path);
+	free(r->bindings[at].id);
+	r->bindings[at] = r->bindings[--r->n_bindings];
+}
+
+static int add_binding(struct registry *r, char **path, const char *id)
+{
+	AUTO_FREE char *copy = strdup(id);
+	size_t at = find_binding(r, *path);
+
+	if (!copy)
+		return -ENOMEM;
+	if (at < r->n_bindings) {
+		free(r->bindings[at].id);
+		r->bindings[at].id = take_ptr(copy);
+		return 0;
+	}
+	if (r->n_bindings == r->cap_bindings) {
+		size_t cap = r->cap_bindings ? r->cap_bindings * 2 : 16;
+		struct binding *grown = reallocarray(r->bindings, cap, sizeof(*grown));
+
+		if (!grown)
+			return -ENOMEM;
+		r->bindings = grown;
+		r->cap_bindings = cap;
+	}
+	r->bindings[r->n_bindings++] =
+		(struct binding){.path = take_ptr(*path), .id = take_ptr(copy)};
+	return 0;
+}
+
+int registry_bind(struct registry *r, const char *project_path, const char *id, struct error *err)
+{
+	if (project_path[0] != '/') {
+		int e = error_set(err, EINVAL, "the path of a project must be absolute");
+		error_field(err, "path");
+		return e;
+	}
+	AUTO_FREE char *path = pathname_clean(project_path, strlen(project_path));
+	if (!path)
+		return error_oom(err);
+	if (!id[0]) {
+		remove_binding(r, path);
+		return 0;
+	}
+	return add_binding(r, &path, id) < 0 ? error_oom(err) : 0;
+}
+
+int registry_unbind(struct registry *r, const char *project_path, struct error *err)
+{
+	return registry_bind(r, project_path, "", err);
+}
+
+void registry_set_binding_lookup(struct registry *r,
+				 const char *(*lookup)(void *context, const char *project_path),
+				 void *context)
+{
+	r->lookup = lookup;
+	r->context = context;
+}
+
+/* *ret is NULL when there is none. Returns 0 or -ENOMEM: then nothing may be assumed. */
+static int find_bound_id(const struct registry *r, const char *project_path, const char **ret)
+{
+	*ret = NULL;
+	if (text_trimmed(project_path).len == 0)
+		return 0;
+	AUTO_FREE char *path = pathname_clean(project_path, strlen(project_path));
+	if (!path)
+		return -ENOMEM;
+	size_t at = find_binding(r, path);
+	if (at < r->n_bindings)
+		*ret = r->bindings[at].id;
+	else if (r->lookup)
+		*ret = r->lookup(r->context, path);
+	if (*ret && !(*ret)[0])
+		*ret = NULL;
+	return 0;
+}
+
+const char *registry_binding(const struct registry *r, const char *project_path)
+{
+	const char *id;
+
+	return find_bound_id(r, project_path, &id) < 0 ? NULL : id;
+}
+
+int registry_resolve_binding(const struct registry *r, const char *project_path,
+			     const struct registry_entry **ret, struct error *err)
+{
+	const char *id;
+
+	if (find_bound_id(r, project_path, &id) < 0)
+		return error_oom(err);
+	if (!id)
+		return registry_get_default(r, ret, err);
+	const struct registry_entry *entry = registry_find(r, id);
+	if (!entry) {
+		int e = error_set_kind(err, ENOENT, ERROR_EXECUTOR_NOT_FOUND,
+				       "the project is bound to executor %s, which is not "
+				       "registered",
+				       id);
+		error_remedy(err, "register it, or write another id to the project's binding");
+		return e;
+	}
+	*ret = entry;
+	return 0;
+}
+
+int registry_resolve(const struct registry *r, const char *project_path,
+		     const struct registry_entry **ret, struct error *err)
+{
+	const struct registry_entry *entry;
+	int e = registry_resolve_binding(r, project_path, &entry, err);
+
+	if (e < 0)
+		return e;
+	if (is_denied(r, entry->isolation))
+		return deny(r, entry->id, project_path, err);
+	*ret = entry;
+	return 0;
 }

@@ -1,105 +1,100 @@
 /*
- * The registry: the configured executors, and which one is the default.
+ * The set of registered executors and the rule for which one a project runs on.
  *
- * It lives in memory, sorted by id, and follows the store: a change is a struct registry_change that
- * the writer applies to the rows (deciding there, so that two changes in one batch see each other)
- * and that registry_changed() then repeats in memory. An executor that has no accepted config yet is
- * in the tree but not registered: it takes no work.
+ * A project runs on the executor it is bound to (here first, then through the lookup), and on the
+ * default only without a binding. A binding to an executor that is not registered is an error and
+ * never a fallback: a project pinned to an isolated executor must not end up on the host because
+ * that executor went away. Where the policy forbids host execution, an executor that declares no
+ * isolation is refused at registration and at resolution; undeclared counts as none.
  *
- * Rules from the reference: the first one registered becomes the default; when the default goes, the
- * lowest remaining id takes its place; cordoned and draining take no new work and leave running work
- * alone.
+ * Paths of projects are absolute and cleaned, symbolic links are not resolved.
+ *
+ * Belongs to one owner; no locks. The executor itself is opaque and borrowed.
+ *
+ * Errors: EEXIST ERROR_ALREADY_REGISTERED, ENOENT ERROR_EXECUTOR_NOT_FOUND, ENXIO ERROR_NO_DEFAULT,
+ * EACCES ERROR_HOST_EXECUTION_DENIED, EINVAL for a blank id or a path that is not absolute.
+ *
+ * Source: the reference's Registry.
  */
 #ifndef CLOOP_CORE_REGISTRY_H
 #define CLOOP_CORE_REGISTRY_H
 
 #include <stdbool.h>
-#include <stdint.h>
+#include <stddef.h>
 
+#include "core/capabilities.h"
 #include "core/error.h"
-#include "core/executor.h"
-#include "core/executor_config.h"
-#include "core/executor_record.h"
+#include "core/owner.h"
+#include "core/policy.h"
 
 struct registry;
-struct store_tx;
 
-struct executor {
-	struct executor_record record; /* name is the id */
-	struct executor_config config;
-	struct driver *driver; /* NULL: no accepted config, or of a kind that this build lacks */
-	uint64_t inflight;     /* pending and running sessions */
-	bool removing;         /* its rmdir is being committed: takes no work any more */
+struct registry_entry {
+	char *id;
+	enum isolation isolation;
+	void *executor;
 };
 
-/* The node states as words; the first is what the tree shows before a config was accepted. */
-#define STATE_UNCONFIGURED "unconfigured"
+/* The policy is borrowed and read at every decision. NULL when out of memory. */
+struct registry *registry_new(const struct host_policy *policy);
+struct registry *registry_free(struct registry *registry);
+OWNER_DEFINE(struct registry, registry, registry_free);
+#define AUTO_REGISTRY CLEANUP(owner_registryp)
 
-/* Drivers by kind, borrowed for the registry's life; ends with NULL. */
-struct registry *registry_new(struct driver *const *drivers);
-struct registry *registry_free(struct registry *r);
+/* The first one registered becomes the default. */
+int registry_register(struct registry *registry, const char *id, enum isolation isolation,
+		      void *executor, struct error *err);
 
-/* Reads all rows. */
-int registry_load(struct registry *r, struct store_tx *tx, struct error *err);
+/* Does nothing when the id is there. */
+int registry_ensure(struct registry *registry, const char *id, enum isolation isolation,
+		    void *executor, struct error *err);
 
-struct executor *registry_get(struct registry *r, int64_t serial);
-struct executor *registry_find(struct registry *r, const char *id);
-struct executor *registry_default(struct registry *r);
+/* The lowest remaining id becomes the default if it was this one. Unknown ids: nothing. */
+void registry_unregister(struct registry *registry, const char *id);
 
-/* The executors in order of id: index from 0, NULL behind the last. */
-struct executor *registry_at(struct registry *r, size_t index);
+/* NULL when there is none. Borrowed until the next change. */
+const struct registry_entry *registry_find(const struct registry *registry, const char *id);
 
-/* The driver of a kind, NULL when this build has none. */
-struct driver *registry_driver(struct registry *r, const char *kind);
+/* Entries in the order of their ids. */
+size_t registry_len(const struct registry *registry);
+const struct registry_entry *registry_at(const struct registry *registry, size_t i);
 
-/* When an executor came or went last. */
-int64_t registry_changed_ns(const struct registry *r);
+int registry_get(const struct registry *registry, const char *id, const struct registry_entry **ret,
+		 struct error *err);
+int registry_set_default(struct registry *registry, const char *id, struct error *err);
 
-/* When another one became the default last; 0: not since the load. */
-int64_t registry_default_changed_ns(const struct registry *r);
+/* "" when there is none. */
+const char *registry_default_id(const struct registry *registry);
+int registry_get_default(const struct registry *registry, const struct registry_entry **ret,
+			 struct error *err);
 
-/* "unconfigured", or the state of its health ("" reads as ready). Static or the record's storage. */
-const char *executor_state(const struct executor *e);
+/* The ids of executors that isolate, sorted. Free with strlist_free(). Returns 0 or -ENOMEM. */
+int registry_isolated_ids(const struct registry *registry, char ***ret, size_t *ret_n);
+
+/* Binds a project to an id, registered or not; an empty id unbinds it. */
+int registry_bind(struct registry *registry, const char *project_path, const char *id,
+		  struct error *err);
+int registry_unbind(struct registry *registry, const char *project_path, struct error *err);
 
 /*
- * Whether it takes new work: EHOSTUNREACH unconfigured or unreachable, EBUSY cordoned, draining,
- * being removed, or at its ceiling.
+ * Where bindings come from that are not held here. Returns the id, borrowed until the next call, or
+ * NULL. The path is cleaned.
  */
-int executor_check_schedulable(const struct executor *e, struct error *err);
+void registry_set_binding_lookup(struct registry *registry,
+				 const char *(*lookup)(void *context, const char *project_path),
+				 void *context);
 
-enum registry_change_kind {
-	REGISTRY_ADD,       /* name */
-	REGISTRY_REMOVE,    /* serial */
-	REGISTRY_CONFIGURE, /* serial, config_text (canonical), config_kind */
-	REGISTRY_CORDON,    /* serial, reason */
-	REGISTRY_DRAIN,
-	REGISTRY_UNCORDON,
-	REGISTRY_DEFAULT, /* serial */
-};
+/*
+ * The id that a project is bound to, NULL when it is not (or memory ran out). Borrowed until the
+ * next call. For display: what runs where is registry_resolve()'s to say.
+ */
+const char *registry_binding(const struct registry *registry, const char *project_path);
 
-struct registry_change {
-	enum registry_change_kind kind;
-	int64_t serial;
-	uint32_t uid; /* who asked; for the event */
-	int64_t at_ns;
-	char *name;
-	char *config_text, *config_kind;
-	char *reason;
-
-	/* What the writer found and did. */
-	struct executor_record after; /* the row as it is now (not for REMOVE) */
-	char *default_id;             /* the default as it is now; NULL: unchanged, "": none */
-};
-
-/* The writer's part. */
-int registry_change_apply(struct store_tx *tx, struct registry_change *c, struct error *err);
-
-/* The loop's part, after the commit. Takes what it needs out of c. */
-void registry_changed(struct registry *r, struct registry_change *c);
-
-void registry_change_clear(struct registry_change *c);
-
-/* The serial for the next ADD. */
-int64_t registry_next_serial(struct registry *r);
+/* The executor for a project; a blank path has no binding. resolve_binding leaves the policy out.
+ */
+int registry_resolve(const struct registry *registry, const char *project_path,
+		     const struct registry_entry **ret, struct error *err);
+int registry_resolve_binding(const struct registry *registry, const char *project_path,
+			     const struct registry_entry **ret, struct error *err);
 
 #endif

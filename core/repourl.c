@@ -1,6 +1,6 @@
 #include "core/repourl.h"
 
-#include <ctype.h>
+#include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 
@@ -157,4 +157,33 @@ bool repo_url_has_path(const struct repo_url *url)
 		if (url->path.data[i] != '/')
 			return true;
 	return false;
+}
+
+static unsigned hex_value(char c)
+{
+	if (is_digit(c))
+		return (unsigned)(c - '0');
+	return (unsigned)((c | 0x20) - 'a') + 10;
+}
+
+char *repo_url_decoded_path(const struct repo_url *url)
+{
+	const char *path = url->path.data;
+	char *out = malloc(url->path.len + 1);
+	size_t used = 0;
+
+	if (!out)
+		return NULL;
+	for (size_t i = 0; i < url->path.len; i++) {
+		char c = path[i];
+
+		/* The escapes were checked when the URL was parsed. */
+		if (c == '%') {
+			c = (char)(hex_value(path[i + 1]) << 4 | hex_value(path[i + 2]));
+			i += 2;
+		}
+		out[used++] = c ? c : 0x7f;
+	}
+	out[used] = '\0';
+	return out;
 }

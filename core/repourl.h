@@ -28,4 +28,10 @@ bool repo_url_parse(struct text_view text, struct repo_url *ret);
 /* Whether the path has anything but slashes. */
 bool repo_url_has_path(const struct repo_url *url);
 
+/*
+ * The path with its %XX decoded; a decoded NUL becomes 0x7f, so that it cannot hide what follows.
+ * NULL when out of memory. Caller frees.
+ */
+char *repo_url_decoded_path(const struct repo_url *url);
+
 #endif

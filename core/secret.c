@@ -253,7 +253,7 @@ int secret_bindings_env_keys(const struct secret_binding *bindings, size_t n, ch
 
 mode_t secret_file_mode(const struct secret_file *f)
 {
-	return f->mode == 0 ? SECRET_FILE_DEFAULT_MODE : (mode_t)(f->mode & 0777);
+	return f->mode == 0 ? SECRET_FILE_DEFAULT_MODE : (mode_t)f->mode;
 }
 
 char *secret_file_path(const struct secret_file *f)

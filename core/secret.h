@@ -88,7 +88,7 @@ char *secret_bindings_describe(const struct secret_binding *bindings, size_t n);
 int secret_bindings_env_keys(const struct secret_binding *bindings, size_t n, char ***ret,
 			     size_t *ret_n);
 
-/* The mode to create it with. */
+/* The mode to create a file with that was validated. */
 mode_t secret_file_mode(const struct secret_file *f);
 
 /* dir/name, cleaned. Caller frees; NULL when out of memory. */

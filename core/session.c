@@ -12,9 +12,9 @@ static const char *const state_names[] = {
 };
 
 static const char *const cause_names[] = {
-	[SESSION_CAUSE_NONE] = "",       [SESSION_CAUSE_EXIT] = "exit",
+	[SESSION_CAUSE_NONE] = "",         [SESSION_CAUSE_EXIT] = "exit",
 	[SESSION_CAUSE_SIGNAL] = "signal", [SESSION_CAUSE_TIMEOUT] = "timeout",
-	[SESSION_CAUSE_OOM] = "oom",     [SESSION_CAUSE_START] = "start",
+	[SESSION_CAUSE_OOM] = "oom",       [SESSION_CAUSE_START] = "start",
 	[SESSION_CAUSE_LOST] = "lost",
 };
 
@@ -104,18 +104,6 @@ static void bind_session(struct store_query *q, const struct session *s)
 	store_query_text(q, s->groups);
 }
 
-/* The index of a word; the schema lets no other one in. */
-static unsigned word_index(struct store_query *q, int column, const char *const *words, unsigned n,
-			   unsigned otherwise)
-{
-	const char *word = store_query_column_view(q, column, NULL);
-
-	for (unsigned i = 0; word && i < n; i++)
-		if (strcmp(word, words[i]) == 0)
-			return i;
-	return otherwise;
-}
-
 static int read_session(struct store_query *q, struct session *ret, struct error *err)
 {
 	AUTO_SESSION struct session s = {
@@ -123,10 +111,6 @@ static int read_session(struct store_query *q, struct session *ret, struct error
 		.executor_serial = store_query_column_int(q, 3),
 		.uid = (uid_t)store_query_column_int(q, 4),
 		.gid = (gid_t)store_query_column_int(q, 5),
-		.state = (enum session_state)word_index(q, 6, state_names, ARRAY_SIZE(state_names),
-							SESSION_UNKNOWN),
-		.cause = (enum session_cause)word_index(q, 7, cause_names, ARRAY_SIZE(cause_names),
-							SESSION_CAUSE_NONE),
 		.exit_code = (int)store_query_column_int(q, 8),
 		.signal = (int)store_query_column_int(q, 9),
 		.pid = (pid_t)store_query_column_int(q, 10),
@@ -146,18 +130,24 @@ static int read_session(struct store_query *q, struct session *ret, struct error
 		int column;
 		char **text;
 	} texts[] = {
-		{1, &s.name},          {2, &s.executor},     {11, &s.boot_id},
-		{12, &s.handle_id},    {13, &s.claim_token}, {24, &s.project_path},
-		{26, &s.error},        {27, &s.requirements}, {28, &s.spec},
+		{1, &s.name},       {2, &s.executor},      {11, &s.boot_id},
+		{12, &s.handle_id}, {13, &s.claim_token},  {24, &s.project_path},
+		{26, &s.error},     {27, &s.requirements}, {28, &s.spec},
 		{29, &s.groups},
 	};
 
-	for (size_t i = 0; i < ARRAY_SIZE(texts); i++) {
-		int r = store_query_column_dup(q, texts[i].column, texts[i].text, err);
+	size_t state = 0, cause = 0;
+	int r = store_query_column_word(q, 6, state_names, ARRAY_SIZE(state_names), &state, err);
 
-		if (r < 0)
-			return r;
-	}
+	if (r == 0)
+		r = store_query_column_word(q, 7, cause_names, ARRAY_SIZE(cause_names), &cause,
+					    err);
+	for (size_t i = 0; r == 0 && i < ARRAY_SIZE(texts); i++)
+		r = store_query_column_dup(q, texts[i].column, texts[i].text, err);
+	if (r < 0)
+		return r;
+	s.state = (enum session_state)state;
+	s.cause = (enum session_cause)cause;
 	*ret = s;
 	s = (struct session){0};
 	return 0;
@@ -183,9 +173,10 @@ static int insert_conflict(struct store_tx *tx, const struct session *s, struct 
 	if (r != -ENOENT)
 		return error_set(err, -r, "cannot find out which session is in the way");
 	bool serial = session_get(tx, s->serial, &other, NULL) == 0;
-	r = error_set(err, EEXIST, serial ? "there is a session with serial %" PRId64 " already"
-					  : "the request that asks for session %" PRId64
-					    " has started one before",
+	r = error_set(err, EEXIST,
+		      serial ? "there is a session with serial %" PRId64 " already"
+			     : "the request that asks for session %" PRId64
+			       " has started one before",
 		      s->serial);
 	error_field(err, serial ? "serial" : "origin");
 	return r;
@@ -260,11 +251,11 @@ int session_set_running(struct store_tx *tx, int64_t serial, const char *claim_t
 			const struct session_running *running, struct error *err)
 {
 	AUTO_QUERY struct store_query q = {0};
-	int r = store_query_begin(&q, tx,
-				  "UPDATE session SET state = 'running', handle_id = ?, pid = ?, "
-				  "boot_id = ?, started_at = ?, deadline = ?" WHERE_CLAIMED
-				  SESSION_LIVE,
-				  err);
+	int r = store_query_begin(
+		&q, tx,
+		"UPDATE session SET state = 'running', handle_id = ?, pid = ?, "
+		"boot_id = ?, started_at = ?, deadline = ?" WHERE_CLAIMED SESSION_LIVE,
+		err);
 
 	if (r < 0)
 		return r;
@@ -286,7 +277,7 @@ int session_set_finished(struct store_tx *tx, int64_t serial, const char *claim_
 				 session_state_name(finished->state));
 	int r = store_query_begin(&q, tx,
 				  "UPDATE session SET state = ?, cause = ?, exit_code = ?, "
-				  "signal = ?, finished_at = ?, error = ?, log_bytes = ?, "
+				  "signal = ?, pid = ?, started_at = ?, finished_at = ?, error = ?, log_bytes = ?, "
 				  "log_dropped_bytes = ?, "
 				  "origin_unique = CASE WHEN ? THEN 0 ELSE origin_unique END" WHERE_CLAIMED
 				  SESSION_LIVE,
@@ -297,6 +288,8 @@ int session_set_finished(struct store_tx *tx, int64_t serial, const char *claim_
 	store_query_text(&q, session_cause_name(finished->cause));
 	store_query_int(&q, finished->exit_code);
 	store_query_int(&q, finished->signal);
+	store_query_int(&q, finished->pid);
+	store_query_int(&q, finished->started_at_ns);
 	store_query_int(&q, finished->finished_at_ns);
 	store_query_text(&q, finished->error);
 	store_query_int(&q, finished->log_bytes);
@@ -309,12 +302,13 @@ int session_set_pending(struct store_tx *tx, int64_t serial, const char *claim_t
 			const struct session_requeue *requeue, struct error *err)
 {
 	AUTO_QUERY struct store_query q = {0};
-	int r = store_query_begin(&q, tx,
-				  "UPDATE session SET state = 'pending', claim_token = ?, "
-				  "attempt = attempt + 1, executor = ?, executor_serial = ?, "
-				  "boot_id = ?, error = ?, handle_id = '', pid = 0, started_at = 0, "
-				  "deadline = 0" WHERE_CLAIMED SESSION_LIVE,
-				  err);
+	int r = store_query_begin(
+		&q, tx,
+		"UPDATE session SET state = 'pending', claim_token = ?, "
+		"attempt = attempt + 1, executor = ?, executor_serial = ?, "
+		"boot_id = ?, error = ?, handle_id = '', pid = 0, started_at = 0, "
+		"deadline = 0" WHERE_CLAIMED SESSION_LIVE,
+		err);
 
 	if (r < 0)
 		return r;
@@ -402,8 +396,8 @@ int session_get_by_name(struct store_tx *tx, const char *name, struct session *r
 	return r < 0 ? r : 0;
 }
 
-int session_get_by_origin(struct store_tx *tx, uint64_t mount, uint64_t unique,
-			  struct session *ret, struct error *err)
+int session_get_by_origin(struct store_tx *tx, uint64_t mount, uint64_t unique, struct session *ret,
+			  struct error *err)
 {
 	AUTO_QUERY struct store_query q = {0};
 	int r = store_query_begin(&q, tx,
@@ -525,8 +519,7 @@ int session_count_live(struct store_tx *tx, int64_t executor_serial, int64_t *re
 int session_count(struct store_tx *tx, int64_t *ret, struct error *err)
 {
 	AUTO_QUERY struct store_query q = {0};
-	int r = store_query_begin(&q, tx,
-				  "SELECT count(*) FROM session INDEXED BY session_list", err);
+	int r = store_query_begin(&q, tx, "SELECT count(*) FROM session", err);
 
 	return r < 0 ? r : store_query_scalar(&q, ret, err);
 }

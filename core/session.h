@@ -129,6 +129,8 @@ struct session_finished {
 	enum session_cause cause;
 	int exit_code;
 	int signal;
+	pid_t pid; /* with its start, for one whose start was never written */
+	int64_t started_at_ns;
 	int64_t finished_at_ns;
 	const char *error;
 	int64_t log_bytes;
@@ -173,8 +175,8 @@ int session_list_doomed(struct store_tx *tx, int64_t after, int limit,
 int session_get(struct store_tx *tx, int64_t serial, struct session *ret, struct error *err);
 int session_get_by_name(struct store_tx *tx, const char *name, struct session *ret,
 			struct error *err);
-int session_get_by_origin(struct store_tx *tx, uint64_t mount, uint64_t unique,
-			  struct session *ret, struct error *err);
+int session_get_by_origin(struct store_tx *tx, uint64_t mount, uint64_t unique, struct session *ret,
+			  struct error *err);
 
 /*
  * Calls fn for the sessions with serials above `after`, in order of serial, until it returns false
@@ -192,7 +194,7 @@ int session_list_live(struct store_tx *tx, struct session_list *ret, struct erro
 int session_count_live(struct store_tx *tx, int64_t executor_serial, int64_t *ret,
 		       struct error *err);
 
-/* All sessions. Reads the whole index (50 ms for a million): once, at start. */
+/* All sessions. Reads a whole index (20 ms for a million): once, at start. */
 int session_count(struct store_tx *tx, int64_t *ret, struct error *err);
 
 /*

@@ -39,8 +39,11 @@
 #include "core/workspace.h"
 #include "core/writeback.h"
 
-/* A document in the tree is at most this large; so is a frame to a device. */
-#define SPEC_TEXT_BYTES_MAX (1024 * 1024)
+/*
+ * A document in the tree, or a frame to a device, is at most 1 MiB. Canonical text can be a little
+ * longer than what was written (full times, fields that are always there) and must read back.
+ */
+#define SPEC_TEXT_BYTES_MAX ((1024 + 64) * 1024)
 /* MAX_ARG_STRLEN without the NUL: the kernel takes no longer argument or variable. */
 #define SPEC_ARG_BYTES_MAX (128 * 1024 - 1)
 /*

@@ -1,9 +1,12 @@
 #include "core/workspace.h"
 
 #include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/buf.h"
 #include "core/field.h"
 #include "core/json.h"
 #include "core/owner.h"
@@ -162,6 +165,87 @@ bool workspace_needs_provisioning(const struct workspace *w)
 bool workspace_requires_credential(const struct workspace *w)
 {
 	return w->kind == WORKSPACE_GIT && text_trimmed(w->credential_grant).len > 0;
+}
+
+int workspace_base_url(const struct workspace *w, char **ret)
+{
+	struct repo_url url;
+	char *text = NULL;
+
+	if (repo_url_parse(text_trimmed(w->repo), &url) && url.https && url.host.len > 0 &&
+	    asprintf(&text, "https://%.*s/", (int)url.host.len, url.host.data) < 0)
+		return -ENOMEM;
+	*ret = text;
+	return 0;
+}
+
+char *workspace_host(const struct workspace *w)
+{
+	struct repo_url url;
+
+	if (!repo_url_parse(text_trimmed(w->repo), &url))
+		return strdup("");
+	return strndup(url.host.len > 0 ? url.host.data : "", url.host.len);
+}
+
+/* Whether text is exactly two non-empty elements that name something. */
+static bool is_owner_and_name(const char *text)
+{
+	const char *slash = strchr(text, '/');
+
+	if (!slash || slash == text || !slash[1] || strchr(slash + 1, '/'))
+		return false;
+	return strncmp(text, "./", 2) != 0 && strncmp(text, "../", 3) != 0 &&
+	       strcmp(slash + 1, ".") != 0 && strcmp(slash + 1, "..") != 0;
+}
+
+int workspace_repo_path(const struct workspace *w, char **ret)
+{
+	struct repo_url url;
+
+	*ret = NULL;
+	if (!repo_url_parse(text_trimmed(w->repo), &url))
+		return 0;
+	AUTO_FREE char *path = repo_url_decoded_path(&url);
+	if (!path)
+		return -ENOMEM;
+
+	char *start = path + strspn(path, "/");
+	size_t len = strlen(start);
+
+	while (len > 0 && start[len - 1] == '/')
+		len--;
+	if (len >= 4 && memcmp(start + len - 4, ".git", 4) == 0)
+		len -= 4;
+	start[len] = '\0';
+	if (!is_owner_and_name(start) || text_has_control((struct text_view){start, len}))
+		return 0;
+	*ret = strdup(start);
+	return *ret ? 0 : -ENOMEM;
+}
+
+char *workspace_describe(const struct workspace *w)
+{
+	struct text_view repo = text_trimmed(w->repo), ref = text_trimmed(w->ref);
+	struct text_view grant = text_trimmed(w->credential_grant);
+	struct buf out = BUF_INIT(MAX_WORKSPACE_REPO_LEN + MAX_WORKSPACE_REF_LEN +
+				  MAX_WORKSPACE_GRANT_LEN + 256);
+
+	buf_puts(&out,
+		 w->kind == WORKSPACE_UNSPECIFIED ? "unspecified" : workspace_kind_name(w->kind));
+	if (repo.len > 0)
+		buf_printf(&out, " %.*s", (int)repo.len, repo.data);
+	if (ref.len > 0)
+		buf_printf(&out, "@%.*s", (int)ref.len, ref.data);
+	if (w->depth > 0)
+		buf_printf(&out, " depth %" PRId64, w->depth);
+	if (grant.len > 0)
+		buf_printf(&out, " grant %.*s", (int)grant.len, grant.data);
+	if (out.failed) {
+		buf_free(&out);
+		return NULL;
+	}
+	return buf_take(&out);
 }
 
 int workspace_from_json(json_t *value, const char *path, struct workspace *ret, struct error *err)

@@ -64,6 +64,26 @@ bool workspace_needs_provisioning(const struct workspace *w);
 /* Whether fetching needs a leased credential: kind git with a grant. */
 bool workspace_requires_credential(const struct workspace *w);
 
+/*
+ * "https://host/" with the port, the prefix that a credential's header is bound to: an unbound
+ * header would go wherever a redirect points. *ret is NULL, and nothing may be authenticated, when
+ * repo is not an https URL with a host. Returns 0 or -ENOMEM; caller frees.
+ */
+int workspace_base_url(const struct workspace *w, char **ret);
+
+/* The host with its port, as spelled; "" when repo has none. NULL when out of memory. */
+char *workspace_host(const struct workspace *w);
+
+/*
+ * "owner/name", decoded and without one ".git", for matching a grant's list of repositories. Only a
+ * path of exactly two elements has this form, neither of them "." or ".."; otherwise *ret is NULL.
+ * Returns 0 or -ENOMEM; caller frees.
+ */
+int workspace_repo_path(const struct workspace *w, char **ret);
+
+/* For a log or an audit row: "git https://host/owner/name@main depth 1 grant ci". Caller frees. */
+char *workspace_describe(const struct workspace *w);
+
 /* Reads structure and types; the values are left as written. */
 int workspace_from_json(json_t *value, const char *path, struct workspace *ret, struct error *err);
 json_t *workspace_to_json(const struct workspace *w);

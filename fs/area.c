@@ -28,6 +28,9 @@
 #define OFF_CHUNKS (OFF_LARGE + ROUND((size_t)AREA_MAX_REQUEST * AREA_LARGE_COUNT))
 #define AREA_SIZE (OFF_CHUNKS + (size_t)AREA_CHUNK * AREA_CHUNKS)
 
+/* More opens than a mount lives to see; a sequence number times AREA_HANDLES fits 64 bits. */
+#define FH_SEQUENCE_MAX (UINT64_C(1) << 47)
+
 /* Uids whose share of the chunks is counted; a hash table in the process's own heap. */
 #define SHARE_BUCKETS 1024
 
@@ -36,6 +39,7 @@ enum slot_class { CLASS_SMALL, CLASS_MEDIUM, CLASS_LARGE, N_CLASSES };
 struct share {
 	uint32_t uid;
 	uint32_t chunks;
+	uint32_t handles;
 	struct share *next;
 };
 
@@ -65,15 +69,24 @@ _Static_assert(BY_UNIQUE_SIZE >= 2 * AREA_SLOTS, "the table of requests stays ha
 _Static_assert(sizeof(struct area_header) <= 4096, "the header fits a page");
 _Static_assert(AREA_CHUNKS < UINT32_MAX, "chunk numbers fit");
 
+/* What its test does before and after each word that publishes something: the places to die. */
+#ifndef AREA_PUBLISH_HOOK
+#define AREA_PUBLISH_HOOK() ((void)0)
+#endif
+
 /* Everything written before is visible (and in program order) before the word that publishes it. */
 static void publish64(uint64_t *word, uint64_t value)
 {
+	AREA_PUBLISH_HOOK();
 	__atomic_store_n(word, value, __ATOMIC_RELEASE);
+	AREA_PUBLISH_HOOK();
 }
 
 static void publish32(uint32_t *word, uint32_t value)
 {
+	AREA_PUBLISH_HOOK();
 	__atomic_store_n(word, value, __ATOMIC_RELEASE);
+	AREA_PUBLISH_HOOK();
 }
 
 int area_create(uint64_t mount_id, uint64_t mount_dev, int *ret_fd, struct error *err)
@@ -104,10 +117,14 @@ int area_create(uint64_t mount_id, uint64_t mount_dev, int *ret_fd, struct error
 /* Whether the header is one that this build can work with. */
 static int check_header(const struct area_header *h, struct error *err)
 {
-	if (h->magic == AREA_MAGIC && h->layout == AREA_LAYOUT && h->size == AREA_SIZE)
-		return 0;
-	return error_set(err, EPROTO, "the running mount has shared area layout %u, this binary %u",
-			 h->layout, AREA_LAYOUT);
+	if (h->magic != AREA_MAGIC || h->layout != AREA_LAYOUT || h->size != AREA_SIZE)
+		return error_set(err, EPROTO,
+				 "the running mount has shared area layout %u, this binary %u",
+				 h->layout, AREA_LAYOUT);
+	if (h->init_len > AREA_INIT_MAX || h->init_reply_len > AREA_INIT_MAX || h->next_fh == 0 ||
+	    h->next_fh > FH_SEQUENCE_MAX)
+		return error_set(err, EPROTO, "the shared area is damaged");
+	return 0;
 }
 
 int area_peek(int fd, struct area_header *ret, struct error *err)
@@ -466,10 +483,13 @@ static uint32_t handle_index(uint64_t fh)
 	return (uint32_t)(fh % AREA_HANDLES);
 }
 
-struct area_handle *area_handle_new(struct area *a, uint64_t node)
+struct area_handle *area_handle_new(struct area *a, uint64_t node, uid_t uid)
 {
-	if (a->n_free_handles == 0)
+	struct share *share = share_of(a, uid);
+
+	if (!share || a->n_free_handles == 0 || (uid != 0 && share->handles >= AREA_HANDLES_PER_UID))
 		return NULL;
+	share->handles++;
 	uint32_t i = a->free_handles[--a->n_free_handles];
 	struct area_handle *h = &a->handles[i];
 	uint64_t sequence = a->header->next_fh;
@@ -478,6 +498,7 @@ struct area_handle *area_handle_new(struct area *a, uint64_t node)
 	memset(h, 0, sizeof(*h));
 	h->fh = sequence * AREA_HANDLES + i;
 	h->node = node;
+	h->uid = uid;
 	return h;
 }
 
@@ -507,6 +528,9 @@ void area_handle_drop(struct area *a, struct area_handle *h)
 	uint32_t i = handle_index(h->fh);
 
 	publish64(&a->open[i], 0);
+	struct share *share = share_of(a, h->uid);
+	if (share && share->handles > 0)
+		share->handles--;
 	chunks_give_back(a, h->uid, h->more_groups.head);
 	chunks_give_back(a, h->uid, h->doc.head);
 	chunks_give_back(a, h->uid, h->text.head);
@@ -533,6 +557,11 @@ int area_document_append(struct area *a, struct area_handle *h, uint64_t unique,
 		return 0;
 	if (len > UINT32_MAX - h->doc.len)
 		return -ENOSPC;
+	/*
+	 * The previous WRITE was answered, or this one would not be here. Forgotten first: its length
+	 * would otherwise be taken for the document's when this append is cut short.
+	 */
+	publish64(&h->pending_unique, 0);
 
 	size_t have = chunks_for(h->doc.len), need = chunks_for(h->doc.len + len);
 	uint32_t last = h->doc.head;
@@ -574,7 +603,6 @@ int area_document_append(struct area *a, struct area_handle *h, uint64_t unique,
 		if (left > 0)
 			c = a->next[c];
 	}
-	publish64(&h->pending_unique, 0);
 	publish32(&h->pending_len, h->doc.len + (uint32_t)len);
 	publish64(&h->pending_unique, unique);
 	publish32(&h->doc.len, h->pending_len);
@@ -651,14 +679,28 @@ static void adopt_blob(struct area *a, unsigned char *used, struct area_blob *bl
 
 static void adopt_handle(struct area *a, unsigned char *used, struct area_handle *h)
 {
+	struct share *share = share_of(a, h->uid);
+
+	if (share)
+		share->handles++;
 	if (h->pending_unique)
 		h->doc.len = h->pending_len;
 	adopt_blob(a, used, &h->more_groups, h->uid);
+	/* Whose groups are not known has none, and no say. */
+	if (h->n_groups > AREA_GROUPS_INLINE &&
+	    h->more_groups.len != (uint64_t)h->n_groups * sizeof(h->groups[0])) {
+		h->n_groups = 0;
+		h->trusted = 0;
+	}
 	adopt_blob(a, used, &h->doc, h->uid);
 	adopt_blob(a, used, &h->text, h->uid);
 }
 
-/* A request that was read but not kept yet, when the other process died. */
+/*
+ * A request that was read but not kept yet, when the other process died. One that was kept leaves
+ * the staging buffer too: found there by a third process, after the second has answered it, it would
+ * be done twice. INIT stays for the hub, which keeps it elsewhere.
+ */
 static void adopt_staging(struct area *a)
 {
 	const struct fuse_in_header *in = area_staging(a);
@@ -670,6 +712,17 @@ static void adopt_staging(struct area *a)
 		return;
 	if (index_find(a, in->unique) == BY_UNIQUE_SIZE && area_can_take(a))
 		(void)area_request_keep(a, in->unique, in->len);
+	else
+		area_staging_clear(a);
+}
+
+/* Whether the handle was published, by a process that had given its number out. */
+static bool handle_is_whole(const struct area *a, uint32_t i)
+{
+	uint64_t fh = a->open[i], sequence = fh / AREA_HANDLES;
+
+	return a->handles[i].fh == fh && handle_index(fh) == i && sequence > 0 &&
+	       sequence < a->header->next_fh;
 }
 
 static int build_lists(struct area *a)
@@ -700,7 +753,7 @@ static int build_lists(struct area *a)
 	}
 	used[0] = 1;
 	for (uint32_t i = AREA_HANDLES; i-- > 0;) {
-		if (a->open[i] && a->handles[i].fh == a->open[i]) {
+		if (handle_is_whole(a, i)) {
 			adopt_handle(a, used, &a->handles[i]);
 		} else {
 			a->open[i] = 0;

@@ -48,8 +48,9 @@
 #define AREA_LARGE_COUNT 96
 #define AREA_SLOTS (AREA_SMALL_COUNT + AREA_MEDIUM_COUNT + AREA_LARGE_COUNT)
 
-/* Open descriptors. */
+/* Open descriptors, and how many of them one uid other than 0 may hold. */
 #define AREA_HANDLES 65536
+#define AREA_HANDLES_PER_UID (AREA_HANDLES / 4)
 
 /* Bytes of documents and rendered texts, in chunks. */
 #define AREA_CHUNK 4096
@@ -138,6 +139,7 @@ struct area_header {
 	uint64_t next_fh;
 	uint64_t next_stamp;
 	uint64_t hub_epoch;   /* raised by each hub: the launcher tells their requests apart */
+	int64_t served_ns;    /* real time at which the first hub began to serve */
 
 	uint32_t init_len;    /* 0: the kernel's INIT was not seen yet. Published last */
 	uint32_t init_reply_len;
@@ -219,8 +221,11 @@ void area_blob_clear(struct area *a, struct area_blob *blob, uid_t uid);
 
 /* --- handles -------------------------------------------------------------------------------- */
 
-/* A new handle, zeroed but for fh and node, not published: NULL when all are in use. */
-struct area_handle *area_handle_new(struct area *a, uint64_t node);
+/*
+ * A new handle of a uid, zeroed but for fh, node and uid, not published. NULL when all are in use, or
+ * the uid's share is.
+ */
+struct area_handle *area_handle_new(struct area *a, uint64_t node, uid_t uid);
 
 /* Makes a handle survive this process. */
 void area_handle_publish(struct area *a, struct area_handle *h, uint64_t open_unique);

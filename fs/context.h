@@ -16,7 +16,7 @@ struct hub {
 	struct area *area;
 	struct wire *wire;
 	struct store *store;
-	struct registry *registry;
+	struct fleet *fleet;
 	struct dispatch *dispatch;
 	struct prune *prune;
 	struct scanner_entry *scanners;
@@ -29,9 +29,8 @@ struct hub {
 	gid_t gid;
 	gid_t gid_cloop, gid_admin; /* 0 when the group is missing (root's hub) */
 	bool groups_missing;
-	int64_t started_ns;
-	int64_t changed_ns; /* when an executor or a session changed last */
-	uint64_t boot_ns_at_start;
+	int64_t started_ns; /* of the mount: a hub that takes over changes nothing */
+	int64_t changed_ns; /* of the last event */
 
 	bool stopping; /* blocked readers get end of file */
 	int exit_status;

@@ -8,20 +8,20 @@
 #include "core/clock.h"
 #include "core/dispatch.h"
 #include "core/json.h"
-#include "core/registry.h"
+#include "core/fleet.h"
 #include "core/text.h"
 #include "fs/area.h"
 #include "fs/change.h"
 #include "fs/context.h"
 #include "fs/live.h"
-#include "fs/registry_change.h"
+#include "fs/fleet_change.h"
 #include "fs/start.h"
 #include "fs/tables.h"
 #include "fs/watch.h"
 
 static struct executor *executor_at(const struct view *v)
 {
-	return registry_get(v->hub->registry, v->node.serial);
+	return fleet_get(v->hub->fleet, v->node.serial);
 }
 
 static int puts_line(struct buf *out, const char *text)
@@ -137,17 +137,17 @@ static int render_drained(const struct view *v, struct buf *out)
 
 /* --- changing ------------------------------------------------------------------------------- */
 
-static void free_registry_change(void *data)
+static void free_fleet_change(void *data)
 {
-	registry_change_clear(data);
+	fleet_change_clear(data);
 	free(data);
 }
 
-/* The change of the registry that a request commits; NULL when out of memory (and refused). */
-struct registry_change *registry_change_begin(struct change *c, enum registry_change_kind kind,
+/* The change of the fleet that a request commits; NULL when out of memory (and refused). */
+struct fleet_change *fleet_change_begin(struct change *c, enum fleet_change_kind kind,
 					      int64_t serial, const char *name)
 {
-	struct registry_change *rc = calloc(1, sizeof(*rc));
+	struct fleet_change *rc = calloc(1, sizeof(*rc));
 
 	if (rc) {
 		rc->kind = kind;
@@ -157,7 +157,7 @@ struct registry_change *registry_change_begin(struct change *c, enum registry_ch
 		rc->name = strdup(name);
 		rc->reason = strdup("");
 		c->data = rc;
-		c->data_free = free_registry_change;
+		c->data_free = free_fleet_change;
 	}
 	if (!rc || !rc->name || !rc->reason) {
 		(void)error_oom(&c->err);
@@ -167,39 +167,39 @@ struct registry_change *registry_change_begin(struct change *c, enum registry_ch
 	return rc;
 }
 
-static int apply_registry(struct store_tx *tx, struct change *c, struct error *err)
+static int apply_fleet(struct store_tx *tx, struct change *c, struct error *err)
 {
-	return registry_change_apply(tx, c->data, err);
+	return fleet_change_apply(tx, c->data, err);
 }
 
-static void registry_committed(struct change *c)
+static void fleet_committed(struct change *c)
 {
-	struct registry_change *rc = c->data;
+	struct fleet_change *rc = c->data;
 	struct hub *hub = c->hub;
 	const struct node dir = {.kind = NODE_EXECUTOR, .serial = (uint32_t)rc->serial};
 	const struct node list = {.kind = NODE_EXECUTORS};
 
-	registry_changed(hub->registry, rc);
-	hub->changed_ns = clock_now_ns();
-	if (rc->kind == REGISTRY_ADD)
+	fleet_changed(hub->fleet, rc);
+	hub->changed_ns = rc->at_ns;
+	if (rc->kind == FLEET_ADD)
 		watch_created(hub, list, rc->name, dir);
-	else if (rc->kind == REGISTRY_REMOVE)
+	else if (rc->kind == FLEET_REMOVE)
 		watch_deleted(hub, list, rc->name);
 	else
 		watch_modified_all(hub, dir);
 }
 
-void registry_change_commit(struct change *c)
+void fleet_change_commit(struct change *c)
 {
-	c->apply = apply_registry;
-	c->committed = registry_committed;
+	c->apply = apply_fleet;
+	c->committed = fleet_committed;
 	change_commit(c);
 }
 
 /* The executor that a change is about; refuses when it is gone. */
 static struct executor *executor_of_change(struct change *c)
 {
-	struct executor *e = registry_get(c->hub->registry, c->node.serial);
+	struct executor *e = fleet_get(c->hub->fleet, c->node.serial);
 
 	if (!e) {
 		(void)error_set_kind(&c->err, ESTALE, ERROR_EXECUTOR_NOT_FOUND, "the executor was removed");
@@ -230,7 +230,7 @@ static void execute_config(struct change *c, const char *text, size_t len)
 		change_refuse(c);
 		return;
 	}
-	if (!registry_driver(c->hub->registry, config.kind)) {
+	if (!fleet_driver(c->hub->fleet, config.kind)) {
 		(void)error_set(&c->err, EINVAL, "there is no driver of this kind");
 		error_field(&c->err, "kind");
 		error_remedy(&c->err, "write localprocess");
@@ -246,7 +246,7 @@ static void execute_config(struct change *c, const char *text, size_t len)
 		change_refuse(c);
 		return;
 	}
-	struct registry_change *rc = registry_change_begin(c, REGISTRY_CONFIGURE, e->record.serial,
+	struct fleet_change *rc = fleet_change_begin(c, FLEET_CONFIGURE, e->record.serial,
 							   e->record.name);
 	if (!rc)
 		return;
@@ -258,7 +258,7 @@ static void execute_config(struct change *c, const char *text, size_t len)
 		change_refuse(c);
 		return;
 	}
-	registry_change_commit(c);
+	fleet_change_commit(c);
 }
 
 /* Longer notes are for another place; this one is shown in one line. */
@@ -268,11 +268,11 @@ static void command_state(struct change *c, const char *command)
 {
 	static const struct {
 		const char *word;
-		enum registry_change_kind kind;
+		enum fleet_change_kind kind;
 	} words[] = {
-		{"cordon", REGISTRY_CORDON},     {"cordoned", REGISTRY_CORDON},
-		{"drain", REGISTRY_DRAIN},       {"draining", REGISTRY_DRAIN},
-		{"uncordon", REGISTRY_UNCORDON}, {"ready", REGISTRY_UNCORDON},
+		{"cordon", FLEET_CORDON},     {"cordoned", FLEET_CORDON},
+		{"drain", FLEET_DRAIN},       {"draining", FLEET_DRAIN},
+		{"uncordon", FLEET_UNCORDON}, {"ready", FLEET_UNCORDON},
 	};
 	struct executor *e = executor_of_change(c);
 	struct text_view all = text_trim(command, strlen(command));
@@ -296,7 +296,7 @@ static void command_state(struct change *c, const char *command)
 	} else if (reason.len > REASON_MAX || !text_utf8_valid(reason.data, reason.len)) {
 		(void)error_set(&c->err, EINVAL, "a reason is at most %d bytes of UTF-8", REASON_MAX);
 		error_remedy(&c->err, "write a shorter one");
-	} else if (kind == REGISTRY_UNCORDON && reason.len > 0) {
+	} else if (kind == FLEET_UNCORDON && reason.len > 0) {
 		(void)error_set(&c->err, EINVAL, "uncordon takes no reason");
 		error_remedy(&c->err, "echo uncordon > executors/%s/state", e->record.name);
 	}
@@ -304,7 +304,7 @@ static void command_state(struct change *c, const char *command)
 		change_refuse(c);
 		return;
 	}
-	struct registry_change *rc = registry_change_begin(c, (enum registry_change_kind)kind,
+	struct fleet_change *rc = fleet_change_begin(c, (enum fleet_change_kind)kind,
 							   e->record.serial, e->record.name);
 	if (!rc)
 		return;
@@ -316,7 +316,7 @@ static void command_state(struct change *c, const char *command)
 		return;
 	}
 	text_one_line(rc->reason);
-	registry_change_commit(c);
+	fleet_change_commit(c);
 }
 
 static void execute_start(struct change *c, const char *text, size_t len)
@@ -335,23 +335,23 @@ static void executors_mkdir(struct change *c, const char *name)
 		change_refuse(c);
 		return;
 	}
-	if (registry_find(c->hub->registry, name)) {
+	if (fleet_find(c->hub->fleet, name)) {
 		(void)error_set_kind(&c->err, EEXIST, ERROR_ALREADY_REGISTERED,
 				     "there is an executor %s already", name);
 		change_refuse(c);
 		return;
 	}
-	int64_t serial = registry_next_serial(c->hub->registry);
-	if (!registry_change_begin(c, REGISTRY_ADD, serial, name))
+	int64_t serial = fleet_next_serial(c->hub->fleet);
+	if (!fleet_change_begin(c, FLEET_ADD, serial, name))
 		return;
 	c->made = (struct node){.kind = NODE_EXECUTOR, .serial = (uint32_t)serial};
-	registry_change_commit(c);
+	fleet_change_commit(c);
 }
 
 static void removal_failed(struct change *c)
 {
-	const struct registry_change *rc = c->data;
-	struct executor *e = registry_get(c->hub->registry, rc->serial);
+	const struct fleet_change *rc = c->data;
+	struct executor *e = fleet_get(c->hub->fleet, rc->serial);
 
 	if (e)
 		e->removing = false;
@@ -359,7 +359,7 @@ static void removal_failed(struct change *c)
 
 static void executors_rmdir(struct change *c, const char *name)
 {
-	struct executor *e = registry_find(c->hub->registry, name);
+	struct executor *e = fleet_find(c->hub->fleet, name);
 
 	if (!e) {
 		(void)error_set_kind(&c->err, ENOENT, ERROR_EXECUTOR_NOT_FOUND, "no such executor");
@@ -376,16 +376,16 @@ static void executors_rmdir(struct change *c, const char *name)
 		change_refuse(c);
 		return;
 	}
-	if (!registry_change_begin(c, REGISTRY_REMOVE, e->record.serial, name))
+	if (!fleet_change_begin(c, FLEET_REMOVE, e->record.serial, name))
 		return;
 	e->removing = true;
 	c->undo = removal_failed;
-	registry_change_commit(c);
+	fleet_change_commit(c);
 }
 
 int executor_object(struct hub *hub, uint32_t serial, struct object_info *ret)
 {
-	const struct executor *e = registry_get(hub->registry, serial);
+	const struct executor *e = fleet_get(hub->fleet, serial);
 
 	if (!e)
 		return -ESTALE;
@@ -398,7 +398,7 @@ int executor_object(struct hub *hub, uint32_t serial, struct object_info *ret)
 
 int executor_name(struct hub *hub, uint32_t serial, struct buf *out)
 {
-	const struct executor *e = registry_get(hub->registry, serial);
+	const struct executor *e = fleet_get(hub->fleet, serial);
 
 	if (!e)
 		return -ESTALE;
@@ -408,7 +408,7 @@ int executor_name(struct hub *hub, uint32_t serial, struct buf *out)
 
 int executor_lookup(struct hub *hub, const char *name, enum node_kind kind, struct node *ret)
 {
-	const struct executor *e = registry_find(hub->registry, name);
+	const struct executor *e = fleet_find(hub->fleet, name);
 
 	if (!e)
 		return -ENOENT;
@@ -420,7 +420,7 @@ static int executors_object(struct hub *hub, uint32_t serial, struct object_info
 {
 	(void)serial;
 	*ret = (struct object_info){.created_ns = hub->started_ns,
-				    .changed_ns = registry_changed_ns(hub->registry)};
+				    .changed_ns = fleet_changed_ns(hub->fleet)};
 	return 0;
 }
 
@@ -438,7 +438,7 @@ static int executors_list(struct hub *hub, uint32_t serial, uint64_t from, uint6
 	for (;;) {
 		const struct executor *next = NULL, *e;
 
-		for (size_t i = 0; (e = registry_at(hub->registry, i)); i++)
+		for (size_t i = 0; (e = fleet_at(hub->fleet, i)); i++)
 			if ((uint64_t)e->record.serial >= from &&
 			    (!next || e->record.serial < next->record.serial))
 				next = e;

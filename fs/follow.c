@@ -24,6 +24,7 @@ struct waiter {
 	struct waiter *next, **link;
 	struct hub *hub;
 	struct node node;
+	uid_t uid;
 	uint64_t fh;
 	fuse_req_t req;
 	size_t len;
@@ -34,8 +35,18 @@ struct waiter {
 /* Objects that wait for another turn; more than these make do with the next change. */
 #define AGAIN_MAX 64
 
+/*
+ * Every blocked READ keeps a slot of the area: if they used up all, nobody could ask for anything any
+ * more. So there are fewer waiters than slots, and no one user has most of them.
+ */
+#define WAITERS_MAX (AREA_SMALL_COUNT - 4096)
+#define WAITERS_PER_UID (WAITERS_MAX / 2)
+#define UID_COUNTERS 1024
+
 struct follow {
 	struct waiter *buckets[BUCKETS];
+	unsigned n_waiters;
+	unsigned of_uid[UID_COUNTERS];
 	struct hub *hub;
 	uv_timer_t timer;
 	struct {
@@ -78,8 +89,31 @@ struct follow *follow_free(struct follow *f)
 	return NULL;
 }
 
+/*
+ * Only output grows between two changes of the object itself. A log that is not there yet cannot be
+ * watched: tried again with the next change of the session, which is its start.
+ */
+static void watch_growth(struct waiter *w)
+{
+	if (!w->watching && w->node.kind == NODE_LIVE_SESSION && node_file(w->node)->type == FILE_STREAM)
+		w->watching = logs_watch(w->hub, w->node.serial);
+}
+
+/* Users whose waiters are counted one by one; two may share a counter, which only makes it stricter. */
+static unsigned *waiters_of(struct follow *f, uid_t uid)
+{
+	return &f->of_uid[uid % UID_COUNTERS];
+}
+
+static void waiter_count(struct follow *f, const struct waiter *w, int by)
+{
+	f->n_waiters += (unsigned)by;
+	*waiters_of(f, w->uid) += (unsigned)by;
+}
+
 static void waiter_drop(struct waiter *w)
 {
+	waiter_count(w->hub->follow, w, -1);
 	if (w->watching)
 		logs_unwatch(w->hub, w->node.serial);
 	*w->link = w->next;
@@ -88,20 +122,24 @@ static void waiter_drop(struct waiter *w)
 	free(w);
 }
 
-static struct waiter *waiter_add(struct hub *hub, struct node node, uint64_t fh, fuse_req_t req)
+/* NULL: out of memory, or more than may wait. */
+static struct waiter *waiter_add(struct hub *hub, struct node node, const struct area_handle *h,
+				 fuse_req_t req)
 {
 	struct waiter **bucket = bucket_of(hub->follow, node.kind, node.serial);
-	struct waiter *w = calloc(1, sizeof(*w));
 
+	if (hub->follow->n_waiters >= WAITERS_MAX || *waiters_of(hub->follow, h->uid) >= WAITERS_PER_UID)
+		return NULL;
+	struct waiter *w = calloc(1, sizeof(*w));
 	if (!w)
 		return NULL;
-	*w = (struct waiter){.hub = hub, .node = node, .fh = fh, .req = req, .next = *bucket, .link = bucket};
+	*w = (struct waiter){.hub = hub, .node = node, .uid = h->uid, .fh = h->fh, .req = req,
+			     .next = *bucket, .link = bucket};
 	if (*bucket)
 		(*bucket)->link = &w->next;
 	*bucket = w;
-	/* Only output grows between two changes of the object itself. */
-	if (node.kind == NODE_LIVE_SESSION && node_file(node)->type == FILE_STREAM)
-		w->watching = logs_watch(hub, node.serial);
+	waiter_count(hub->follow, w, 1);
+	watch_growth(w);
 	return w;
 }
 
@@ -161,7 +199,7 @@ void follow_read(struct hub *hub, fuse_req_t req, struct node node, struct area_
 		(void)fuse_reply_err(req, EINTR);
 		return;
 	}
-	struct waiter *w = waiter_add(hub, node, h->fh, req);
+	struct waiter *w = waiter_add(hub, node, h, req);
 	if (!w) {
 		(void)fuse_reply_err(req, ENOMEM);
 		return;
@@ -194,7 +232,7 @@ void follow_poll(struct hub *hub, fuse_req_t req, struct node node, struct area_
 	if (in.flags & FUSE_POLL_SCHEDULE_NOTIFY) {
 		h->poll_kh = in.kh;
 		if (!h->poll_set) {
-			struct waiter *w = waiter_add(hub, node, h->fh, NULL);
+			struct waiter *w = waiter_add(hub, node, h, NULL);
 
 			if (!w) {
 				(void)fuse_reply_err(req, ENOMEM);
@@ -237,11 +275,13 @@ static bool try_waiter(struct hub *hub, struct waiter *w)
 
 		/* The reply frees the request, so nobody may be told of an interrupt meanwhile. */
 		fuse_req_interrupt_func(req, NULL, NULL);
+		watch_growth(w);
 		if (try_read(hub, req, w->node, h, w->len, w->off))
 			return true;
 		fuse_req_interrupt_func(req, on_interrupt, w);
 		return false;
 	}
+	watch_growth(w);
 	if (!is_ready(hub, w->node, h))
 		return false;
 	h->poll_set = 0;

@@ -16,11 +16,13 @@
 #include "core/clock.h"
 #include "core/dispatch.h"
 #include "core/owner.h"
-#include "core/registry.h"
+#include "core/fleet.h"
 #include "core/store/event.h"
 #include "core/store/journal.h"
 #include "core/store/store.h"
 #include "drivers/localprocess/driver.h"
+#include "drivers/shim/log_reader.h"
+#include "drivers/shim/log_writer.h"
 #include "drivers/shim/session_dir.h"
 #include "fs/area.h"
 #include "fs/change.h"
@@ -86,7 +88,6 @@ static void session_created(void *user, uint32_t serial, const char *name)
 {
 	struct hub *hub = user;
 
-	hub->changed_ns = clock_now_ns();
 	watch_created(hub, (struct node){.kind = NODE_SESSIONS}, name,
 		      (struct node){.kind = NODE_SESSION, .serial = serial});
 }
@@ -154,6 +155,10 @@ static void folder_removed(uv_work_t *work, int status)
 		free(r);
 		return;
 	}
+	if (!r->process->hub.store) { /* the hub is ending: redeemed at the next start */
+		free(r);
+		return;
+	}
 	r->op.apply = apply_redeem;
 	r->op.done = redeemed;
 	store_submit(r->process->hub.store, &r->op);
@@ -171,6 +176,59 @@ static void forget(void *user, uint32_t serial)
 	r->work.data = r;
 	if (uv_queue_work(&p->hub.loop, &r->work, remove_folder, folder_removed) < 0)
 		free(r);
+}
+
+/* --- logs of lost sessions ------------------------------------------------------------------ */
+
+struct mending {
+	uv_work_t work;
+	struct process *process;
+	uint32_t serial;
+	uint64_t quota_bytes;
+	int result;
+	uint64_t log_bytes; /* of the workload that are left */
+};
+
+static void mend_log(uv_work_t *work)
+{
+	struct mending *m = work->data;
+	AUTO_CLOSE int dir = session_dir_open(m->process->sessions_fd, m->serial);
+
+	AUTO_LOG_READER struct log_reader *reader = NULL;
+	struct log_sizes sizes;
+
+	m->result = dir < 0 ? dir
+			    : log_writer_repair(dir, m->quota_bytes, "the supervisor of this session was killed");
+	if (dir >= 0 && log_reader_open(dir, &reader, NULL) == 0 &&
+	    log_reader_sizes(reader, &sizes, NULL) == 0)
+		m->log_bytes = sizes.stdout_bytes + sizes.stderr_bytes;
+}
+
+static void log_mended(uv_work_t *work, int status)
+{
+	struct mending *m = work->data;
+
+	if (status < 0 || (m->result < 0 && m->result != -ENOENT))
+		hub_log("the log of lost session %u cannot be made whole: %s", m->serial,
+			strerror(-m->result));
+	if (m->process->hub.store) /* else the hub is ending, and the next one finds it lost again */
+		dispatch_mended(m->process->hub.dispatch, m->serial, m->log_bytes);
+	free(m);
+}
+
+static void mend(void *user, uint32_t serial, uint64_t log_quota_bytes)
+{
+	struct process *p = user;
+	struct mending *m = calloc(1, sizeof(*m));
+
+	if (m) {
+		*m = (struct mending){.process = p, .serial = serial, .quota_bytes = log_quota_bytes};
+		m->work.data = m;
+	}
+	if (!m || uv_queue_work(&p->hub.loop, &m->work, mend_log, log_mended) < 0) {
+		free(m);
+		dispatch_mended(p->hub.dispatch, serial, 0);
+	}
 }
 
 static void forget_doomed(void *user, int64_t serial)
@@ -297,7 +355,7 @@ static int seed_local(struct store_tx *tx, struct error *err)
 {
 	static char name[] = "local", kind[] = KIND_LOCALPROCESS, empty[] = "",
 		    config[] = "{\"kind\":\"" KIND_LOCALPROCESS "\"}";
-	struct registry_change change = {.kind = REGISTRY_DEFAULT, .name = name, .reason = empty,
+	struct fleet_change change = {.kind = FLEET_DEFAULT, .name = name, .reason = empty,
 					 .at_ns = clock_now_ns()};
 	const struct executor_record row = {
 		.serial = 1,
@@ -315,7 +373,7 @@ static int seed_local(struct store_tx *tx, struct error *err)
 	if (r <= 0)
 		return r;
 	change.serial = row.serial;
-	r = registry_change_apply(tx, &change, err);
+	r = fleet_change_apply(tx, &change, err);
 	executor_record_clear(&change.after);
 	free(change.default_id);
 	return r;
@@ -374,6 +432,7 @@ static const struct dispatch_hooks hooks = {
 	.removed = session_removed,
 	.inflight = inflight_changed,
 	.log = say,
+	.mend = mend,
 	.forget = forget,
 };
 
@@ -397,10 +456,10 @@ static int prepare_domain(struct process *p, struct error *err)
 		r = open_directory(hub->options->runtime_dir, NULL, &p->runtime_fd, err);
 	if (r < 0)
 		return r;
-	hub->registry = registry_new(p->drivers);
-	if (!hub->registry)
+	hub->fleet = fleet_new(p->drivers);
+	if (!hub->fleet)
 		return error_oom(err);
-	r = dispatch_new(hub->store, hub->registry, boot, &hooks, p, &hub->dispatch, err);
+	r = dispatch_new(hub->store, hub->fleet, boot, &hooks, p, &hub->dispatch, err);
 	if (r < 0)
 		return r;
 	const struct localprocess_options options = {
@@ -416,7 +475,7 @@ static int prepare_domain(struct process *p, struct error *err)
 	if (r < 0)
 		return r;
 	p->drivers[0] = localprocess_driver(p->localprocess);
-	r = registry_load(hub->registry, store_reader(hub->store), err);
+	r = fleet_load(hub->fleet, store_reader(hub->store), err);
 	return r < 0 ? r : dispatch_load(hub->dispatch, err);
 }
 
@@ -459,12 +518,14 @@ static int serve(struct process *p, struct error *err)
 {
 	struct hub *hub = &p->hub;
 
-	int r = prepare_loop(p, err);
-	if (r >= 0)
-		r = area_attach(hub->options->area_fd, &hub->area, err);
+	int r = area_attach(hub->options->area_fd, &hub->area, err);
 	if (r < 0)
 		return r;
-	area_header(hub->area)->hub_epoch++;
+	struct area_header *h = area_header(hub->area);
+	if (h->hub_epoch++ == 0)
+		h->served_ns = clock_now_ns();
+	hub->started_ns = hub->changed_ns = h->served_ns;
+	hub->nonce = (uint16_t)(h->hub_epoch * 4099); /* apart from the clones of earlier hubs */
 	r = prepare_store(p, err);
 	if (r >= 0)
 		r = prepare_domain(p, err);
@@ -486,19 +547,33 @@ static int serve(struct process *p, struct error *err)
 	return hub->exit_status;
 }
 
-/* An orderly end: what is open is closed, so that leaks show in the sanitizers. */
+static void close_handle(uv_handle_t *handle, void *unused)
+{
+	(void)unused;
+	if (!uv_is_closing(handle))
+		uv_close(handle, NULL);
+}
+
+/*
+ * An orderly end. The writer thread ends first, as it wakes the loop; then whatever the loop still
+ * holds is closed while the structs that it lies in are there.
+ */
 static void tear_down(struct process *p)
 {
 	struct hub *hub = &p->hub;
 
 	if (hub->wire)
 		wire_stop(hub->wire);
-	hub->watch = watch_free(hub->watch);
-	hub->logs = logs_free(hub->logs);
 	hub->store = store_free(hub->store);
 	p->localprocess = localprocess_free(p->localprocess);
+	uv_walk(&hub->loop, close_handle, NULL);
+	(void)uv_run(&hub->loop, UV_RUN_DEFAULT);
+	(void)uv_loop_close(&hub->loop);
+
+	hub->watch = watch_free(hub->watch);
+	hub->logs = logs_free(hub->logs);
 	hub->dispatch = dispatch_free(hub->dispatch);
-	hub->registry = registry_free(hub->registry);
+	hub->fleet = fleet_free(hub->fleet);
 	hub->wire = wire_free(hub->wire);
 	hub->follow = follow_free(hub->follow);
 	hub->prune = prune_free(hub->prune);
@@ -519,9 +594,14 @@ int hub_run(const struct hub_options *options)
 	p->hub.options = options;
 	p->hub.uid = geteuid();
 	p->hub.gid = getegid();
-	p->hub.started_ns = p->hub.changed_ns = clock_now_ns();
 	find_groups(&p->hub);
-	int r = serve(p, &err);
+	int r = prepare_loop(p, &err);
+	if (r < 0) {
+		hub_log("%s", err.reason);
+		free(p);
+		return 1;
+	}
+	r = serve(p, &err);
 	if (r < 0) {
 		char sentence[KEEPER_TEXT_MAX];
 

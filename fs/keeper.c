@@ -298,7 +298,7 @@ int keeper_serve(const struct options *o)
 		.run_launcher = {.name = "launcher", .child = CHILD_NONE},
 		.run_nudger = {.name = "nudger", .child = CHILD_NONE},
 		.answer_at = KEEPER_NEVER, .hub_kill_at = KEEPER_NEVER,
-		.patience_ms = KEEPER_PATIENCE_MS, .minute_ms = KEEPER_MINUTE_MS,
+		.patience_ms = KEEPER_PATIENCE_MS,
 	};
 	struct error err;
 	int status = 1;

@@ -7,16 +7,15 @@
  *
  * A dead hub is followed by another at once, then after growing delays. When the service has been
  * without a hub that said READY for KEEPER_OUTAGE_MS, or when KEEPER_DEATHS_MAX died within a
- * minute, the keeper answers every request EIO (fs/fallback.h) and goes on trying; the next READY
- * heals. A hub that is started again executes the file that was accepted last, also when another one
+ * minute (those not counted that served and were killed from outside), the keeper answers every
+ * request EIO (fs/fallback.h) and goes on trying; the next READY heals. A hub that is started again executes the file that was accepted last, also when another one
  * lies at its path meanwhile: only SIGUSR2 takes that one, after it proved (hub-check-init) that it
  * would negotiate the same INIT.
  *
  * Signals: SIGTERM and SIGINT stop, SIGUSR2 upgrades, SIGHUP does nothing. Exit status: 0 stopped or
  * unmounted, 1 refused or failed, 2 usage (fs/main.c).
  *
- * In builds with test hooks, CLOOP_MINUTE_MS says how long the minute of KEEPER_DEATHS_MAX is, and
- * CLOOP_LAUNCHER where the launcher is.
+ * In builds with test hooks, CLOOP_LAUNCHER says where the launcher is.
  */
 #ifndef CLOOP_FS_KEEPER_H
 #define CLOOP_FS_KEEPER_H

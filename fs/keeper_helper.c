@@ -51,7 +51,8 @@ static void start_launcher(struct keeper *k, int64_t now)
 					      .n_fds = 1,
 					      .output_fd = k->log_fd,
 					      .death_signal = SIGTERM,
-					      .oom_score_adj = CHILD_OOM_KEEP};
+					      /* The one that workloads inherit; its shims lower theirs. */
+					      .oom_score_adj = k->oom_score_adj};
 
 	(void)snprintf(sessions, sizeof(sessions), "%s/sessions", k->state_dir);
 	(void)snprintf(listen_fd, sizeof(listen_fd), "%d", k->launcher_fd);

@@ -92,7 +92,7 @@ static unsigned deaths_lately(const struct keeper *k, int64_t now)
 	unsigned lately = 0;
 
 	for (unsigned i = 0; i < kept; i++)
-		if (now - k->deaths[i] < k->minute_ms)
+		if (now - k->deaths[i] < KEEPER_MINUTE_MS)
 			lately++;
 	return lately;
 }
@@ -282,13 +282,22 @@ static void refused(struct keeper *k, int64_t now)
 	keeper_say(k, "another hub starts in %d ms", KEEPER_OUTAGE_DELAY_MAX_MS);
 }
 
-static void died(struct keeper *k, bool was_ready, int64_t now)
+static void died(struct keeper *k, struct child_end end, bool was_ready, int64_t now)
 {
 	static const char see_log[] = "; see " KEEPER_LOG_NAME " in the state directory";
 	char text[128];
 
+	/*
+	 * A hub that served and was killed from outside says nothing about the next one: it starts at
+	 * once, however often that happens. What counts is a hub that fails by itself, or never comes
+	 * to serve: a request that crashes it is handed to its successors before they are ready.
+	 */
+	if (was_ready && end.by_signal && end.value == SIGKILL && !k->outage) {
+		k->hub_at = now;
+		return;
+	}
 	k->deaths[k->n_deaths++ % KEEPER_DEATHS_MAX] = now;
-	if (was_ready && now - k->ready_since >= k->minute_ms)
+	if (was_ready && now - k->ready_since >= KEEPER_MINUTE_MS)
 		k->outage_tries = 0;
 	if (deaths_lately(k, now) >= KEEPER_DEATHS_MAX) {
 		if (!k->ever_ready) {
@@ -330,7 +339,7 @@ void keeper_hub_ended(struct keeper *k, struct child_end end, int64_t now)
 	} else if (k->hub_refused || (!end.by_signal && end.value == HUB_EXIT_REFUSED)) {
 		refused(k, now);
 	} else {
-		died(k, was_ready, now);
+		died(k, end, was_ready, now);
 	}
 	if (k->phase == PHASE_RUNNING)
 		keeper_report(k);

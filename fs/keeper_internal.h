@@ -48,8 +48,7 @@ struct keeper {
 	char *program;  /* the path that the keeper was started from */
 	char *launcher; /* the path of cloop-launcher */
 	bool allow_other;
-	int oom_score_adj; /* before the keeper lowered its own: for hub and nudger */
-	int64_t minute_ms;
+	int oom_score_adj; /* before the keeper lowered its own: for its children */
 
 	int program_fd; /* the file at `program` that was accepted last */
 	int state_fd;

@@ -163,11 +163,6 @@ static void take_environment(struct keeper *k)
 {
 	k->notify = notify_init(getenv("NOTIFY_SOCKET"));
 	(void)unsetenv("NOTIFY_SOCKET");
-#ifdef CLOOP_TEST_HOOKS
-	const char *minute = getenv("CLOOP_MINUTE_MS");
-	if (minute)
-		k->minute_ms = strtol(minute, NULL, 10);
-#endif
 }
 
 static void lower_oom_score(struct keeper *k)

@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "core/dispatch.h"
-#include "core/registry.h"
+#include "core/fleet.h"
 #include "drivers/shim/log_reader.h"
 #include "fs/area.h"
 #include "fs/context.h"
@@ -191,7 +191,7 @@ static const char drained_text[] = "0\n";
 static int stream_drained(const struct view *v, struct area_handle *h, void *data, size_t len,
 			  uint64_t off, struct stream_result *ret)
 {
-	const struct executor *e = registry_get(v->hub->registry, v->node.serial);
+	const struct executor *e = fleet_get(v->hub->fleet, v->node.serial);
 
 	(void)h;
 	if (!e)
@@ -204,7 +204,7 @@ static int stream_drained(const struct view *v, struct area_handle *h, void *dat
 
 static int size_drained(const struct view *v, uint64_t *ret)
 {
-	const struct executor *e = registry_get(v->hub->registry, v->node.serial);
+	const struct executor *e = fleet_get(v->hub->fleet, v->node.serial);
 
 	if (!e)
 		return -ESTALE;

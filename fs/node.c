@@ -135,16 +135,6 @@ static void set_times(struct stat *st, int64_t ns)
 	st->st_atim = st->st_mtim = st->st_ctim = ts;
 }
 
-static int64_t changed_ns(struct hub *hub, struct node node, const struct node_file *file, uid_t uid,
-			  const struct object_info *info)
-{
-	const struct view v = {.hub = hub, .node = node, .uid = uid};
-
-	if (file->fixed)
-		return info->created_ns;
-	return file->changed ? file->changed(&v) : info->changed_ns;
-}
-
 static int file_size(struct hub *hub, struct node node, const struct node_file *file, uid_t uid,
 		     uint64_t *ret)
 {
@@ -210,7 +200,9 @@ int node_attr(struct hub *hub, struct node node, uid_t uid, struct stat *ret)
 	st.st_size = (off_t)size;
 	st.st_blocks = (blkcnt_t)((size + 511) / 512);
 	set_owner(hub, file->owner, &info, &st);
-	set_times(&st, changed_ns(hub, node, file, uid, &info));
+	const struct view v = {.hub = hub, .node = node, .uid = uid};
+	int64_t changed = file->changed ? file->changed(&v) : 0;
+	set_times(&st, changed ? changed : file->fixed ? info.created_ns : info.changed_ns);
 	*ret = st;
 	return 0;
 }

@@ -125,7 +125,7 @@ struct node_file {
 	int (*stream)(const struct view *v, struct area_handle *h, void *data, size_t len,
 		      uint64_t off, struct stream_result *ret);
 
-	/* When the content changed last. NULL: with the object. */
+	/* When the content changed last, where that is not when the object did; 0: as the object. */
 	int64_t (*changed)(const struct view *v);
 
 	/* A link that may have no target: whether it has none now, and is not there. */

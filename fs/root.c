@@ -8,7 +8,7 @@
 #include "core/clock.h"
 #include "core/dispatch.h"
 #include "core/json.h"
-#include "core/registry.h"
+#include "core/fleet.h"
 #include "core/store/event.h"
 #include "core/store/store.h"
 #include "core/text.h"
@@ -16,7 +16,7 @@
 #include "fs/change.h"
 #include "fs/context.h"
 #include "fs/docs.h"
-#include "fs/registry_change.h"
+#include "fs/fleet_change.h"
 #include "fs/tables.h"
 
 static int render_version(const struct view *v, struct buf *out)
@@ -34,6 +34,12 @@ static int render_readme(const struct view *v, struct buf *out)
 }
 
 /* --- status --------------------------------------------------------------------------------- */
+
+/* Its ages move on all the time; that alone is no change (tar would complain about it). */
+static int64_t hub_changed(const struct view *v)
+{
+	return v->hub->changed_ns;
+}
 
 /* Sessions that the table of /status shows; the count above it is of all. */
 #define STATUS_SESSIONS 200
@@ -71,7 +77,7 @@ static int render_status(const struct view *v, struct buf *out)
 			      "starts and administers (groupadd cloop; groupadd cloop-admin)\n");
 	buf_printf(out, "%zu sessions in flight\n\n", dispatch_count_live(hub->dispatch));
 	buf_printf(out, "%-24s %-16s %-12s %8s %8s\n", "EXECUTOR", "KIND", "STATE", "INFLIGHT", "MAX");
-	for (size_t i = 0; (e = registry_at(hub->registry, i)); i++)
+	for (size_t i = 0; (e = fleet_at(hub->fleet, i)); i++)
 		buf_printf(out, "%-24s %-16s %-12s %8llu %8lld\n", e->record.name,
 			   e->record.kind[0] ? e->record.kind : "-", executor_state(e),
 			   (unsigned long long)e->inflight, (long long)e->config.max_concurrent);
@@ -81,12 +87,6 @@ static int render_status(const struct view *v, struct buf *out)
 	if (ctx.n > STATUS_SESSIONS)
 		buf_puts(out, "…\n");
 	return out->failed;
-}
-
-/* When what /status and /events show changed last. */
-static int64_t changed_hub(const struct view *v)
-{
-	return v->hub->changed_ns;
 }
 
 /* --- the latest refusal --------------------------------------------------------------------- */
@@ -103,6 +103,17 @@ static json_t *latest_refusal(const struct view *v)
 		return NULL;
 	size_t n = area_blob_read(v->hub->area, &m->text, 0, text, m->text.len);
 	return json_parse(text, n, &value, NULL) == 0 ? value : NULL;
+}
+
+static int64_t refused_at(const struct view *v)
+{
+	AUTO_JSON json_t *refusal = latest_refusal(v);
+	struct json_object o;
+	int64_t at = 0;
+
+	if (refusal && json_object_begin(&o, refusal, "", NULL) == 0)
+		(void)json_object_time(&o, "at", &at, NULL);
+	return at;
 }
 
 static int render_error(const struct view *v, struct buf *out)
@@ -132,17 +143,6 @@ static int render_error_json(const struct view *v, struct buf *out)
 	return out->failed;
 }
 
-static int64_t changed_error(const struct view *v)
-{
-	AUTO_JSON json_t *refusal = latest_refusal(v);
-	struct json_object o;
-	int64_t at_ns = v->hub->started_ns;
-
-	if (refusal && json_object_begin(&o, refusal, "", NULL) == 0)
-		(void)json_object_time(&o, "at", &at_ns, NULL);
-	return at_ns;
-}
-
 /* --- events --------------------------------------------------------------------------------- */
 
 static int size_events(const struct view *v, uint64_t *ret)
@@ -169,12 +169,12 @@ static ssize_t pread_events(const struct view *v, void *data, size_t len, uint64
 static bool default_absent(struct hub *hub, uint32_t serial)
 {
 	(void)serial;
-	return !registry_default(hub->registry);
+	return !fleet_default(hub->fleet);
 }
 
 static int render_default(const struct view *v, struct buf *out)
 {
-	const struct executor *e = registry_default(v->hub->registry);
+	const struct executor *e = fleet_default(v->hub->fleet);
 
 	if (!e)
 		return -ENOENT;
@@ -182,19 +182,17 @@ static int render_default(const struct view *v, struct buf *out)
 	return out->failed;
 }
 
+static int64_t default_changed(const struct view *v)
+{
+	return fleet_changed_ns(v->hub->fleet);
+}
+
 static int render_default_id(const struct view *v, struct buf *out)
 {
-	const struct executor *e = registry_default(v->hub->registry);
+	const struct executor *e = fleet_default(v->hub->fleet);
 
 	buf_printf(out, "%s\n", e ? e->record.name : "");
 	return out->failed;
-}
-
-static int64_t changed_default(const struct view *v)
-{
-	int64_t changed_ns = registry_default_changed_ns(v->hub->registry);
-
-	return changed_ns ? changed_ns : v->hub->started_ns;
 }
 
 static void command_default_id(struct change *c, const char *command)
@@ -204,15 +202,22 @@ static void command_default_id(struct change *c, const char *command)
 
 	(void)snprintf(name, sizeof(name), "%.*s", (int)(id.len < sizeof(name) ? id.len : sizeof(name) - 1),
 		       id.data);
-	const struct executor *e = registry_find(c->hub->registry, name);
+	const struct executor *e = fleet_find(c->hub->fleet, name);
 	if (!e || !e->driver) {
 		(void)error_set_kind(&c->err, ENOENT, ERROR_EXECUTOR_NOT_FOUND, "no such executor is registered");
 		error_remedy(&c->err, "see ls executors");
 		change_refuse(c);
 		return;
 	}
-	if (registry_change_begin(c, REGISTRY_DEFAULT, e->record.serial, e->record.name))
-		registry_change_commit(c);
+	if (fleet_change_begin(c, FLEET_DEFAULT, e->record.serial, e->record.name))
+		fleet_change_commit(c);
+}
+
+static int root_object(struct hub *hub, uint32_t serial, struct object_info *ret)
+{
+	(void)serial;
+	*ret = (struct object_info){.changed_ns = hub->started_ns, .created_ns = hub->started_ns};
+	return 0;
 }
 
 static const struct node_file root_files[] = {
@@ -221,25 +226,22 @@ static const struct node_file root_files[] = {
 	{.name = "version", .type = FILE_TEXT, .mode = 0444, .fixed = true, .render = render_version,
 	 .doc = "The version of the daemon."},
 	{.name = "status", .type = FILE_TEXT, .mode = 0444, .render = render_status,
-	 .changed = changed_hub,
-	 .doc = "For people: the executors and what is in flight."},
+	 .changed = hub_changed, .doc = "For people: the executors and what is in flight."},
 	{.name = "error", .type = FILE_TEXT, .mode = 0444, .render = render_error,
-	 .changed = changed_error,
-	 .doc = "Why your latest refused change was refused, in one sentence. (A refusal by file mode is "
-		"the kernel's and leaves none.)"},
+	 .changed = refused_at,
+	 .doc = "Why your latest refused change was refused, in one sentence; a refusal by file mode is the "
+		"kernel's and leaves none."},
 	{.name = "error.json", .type = FILE_TEXT, .mode = 0444, .render = render_error_json,
-	 .changed = changed_error,
+	 .changed = refused_at,
 	 .doc = "The same as {\"file\",\"errno\",\"reason\",\"field\",\"remedy\",\"at\"}."},
 	{.name = "events", .type = FILE_LOG, .mode = 0440, .owner = OWNER_ADMIN, .size = size_events,
-	 .pread = pread_events, .changed = changed_hub,
+	 .pread = pread_events, .changed = hub_changed,
 	 .doc = "One JSON object a line: executors that come, go and change state, sessions that start and "
 		"end."},
 	{.name = "default", .type = FILE_LINK, .render = render_default, .absent = default_absent,
-	 .changed = changed_default,
 	 .doc = "Link to the default executor; absent when there is none."},
 	{.name = "default_id", .type = FILE_CONTROL, .mode = 0664, .owner = OWNER_ADMIN,
-	 .render = render_default_id, .command = command_default_id,
-	 .changed = changed_default,
+	 .render = render_default_id, .changed = default_changed, .command = command_default_id,
 	 .doc = "The id of the default executor; write another one."},
 	{.name = "executors", .type = FILE_DIR, .child = NODE_EXECUTORS, .fixed = true,
 	 .doc = "Where workloads run."},
@@ -256,4 +258,5 @@ const struct node_dir root_dir = {
 	.mode = 0755,
 	.files = root_files,
 	.n_files = ARRAY_SIZE(root_files),
+	.object = root_object,
 };

@@ -165,6 +165,13 @@ static int sizes_of(const struct view *v, struct log_sizes *ret)
 	return reader ? log_reader_sizes(reader, ret, NULL) : error;
 }
 
+static int64_t output_changed(const struct view *v)
+{
+	struct log_sizes sizes;
+
+	return sizes_of(v, &sizes) == 0 ? sizes.time_ns : 0;
+}
+
 static ssize_t pread_view(const struct view *v, enum log_view which, void *data, size_t len,
 			  uint64_t off)
 {
@@ -215,20 +222,6 @@ static int render_tail(const struct view *v, struct buf *out)
 		return (int)n;
 	buf_append(out, data, (size_t)n);
 	return out->failed;
-}
-
-/* The log of a session that has not ended changed with its last output. */
-static int64_t changed_log(const struct view *v)
-{
-	const struct session *row = row_of(v);
-	struct object_info info = {0};
-	struct log_sizes sizes;
-
-	(void)session_object(v->hub, v->node.serial, &info);
-	if (row && !session_state_finished(row->state) && sizes_of(v, &sizes) == 0 &&
-	    sizes.time_ns > info.changed_ns)
-		return sizes.time_ns;
-	return info.changed_ns;
 }
 
 /* --- tables --------------------------------------------------------------------------------- */
@@ -376,19 +369,15 @@ static const struct node_file session_files[] = {
 	{.name = "error", .type = FILE_TEXT, .mode = 0440, .owner = OWNER_SESSION,
 	 .render = render_error, .doc = "Why it failed or was killed, in one sentence; else empty."},
 	{.name = "log", .type = FILE_LOG, .mode = 0440, .owner = OWNER_SESSION, .size = size_log,
-	 .changed = changed_log,
-	 .pread = pread_log,
+	 .pread = pread_log, .changed = output_changed,
 	 .doc = "Output of both streams as it arrived; `tail -f` works. Ends with a marker line at the "
 		"quota."},
 	{.name = "log.tail", .type = FILE_TEXT, .mode = 0440, .owner = OWNER_SESSION, .size = size_tail,
-	 .changed = changed_log,
-	 .render = render_tail, .doc = "The latest output beyond the log's quota; empty below it."},
+	 .render = render_tail, .changed = output_changed, .doc = "The latest output beyond the log's quota; empty below it."},
 	{.name = "stdout", .type = FILE_LOG, .mode = 0440, .owner = OWNER_SESSION, .size = size_stdout,
-	 .changed = changed_log,
-	 .pread = pread_stdout, .doc = "The part of the log that came from standard output."},
+	 .pread = pread_stdout, .changed = output_changed, .doc = "The part of the log that came from standard output."},
 	{.name = "stderr", .type = FILE_LOG, .mode = 0440, .owner = OWNER_SESSION, .size = size_stderr,
-	 .changed = changed_log,
-	 .pread = pread_stderr, .doc = "The part of the log that came from standard error."},
+	 .pread = pread_stderr, .changed = output_changed, .doc = "The part of the log that came from standard error."},
 	{.name = "lines", .type = FILE_STREAM, .mode = 0440, .owner = OWNER_SESSION, .fixed = true,
 	 .render = render_live,
 	 .doc = "Output as JSON objects, one chunk a line with stream, time and seq; blocks for more, ends "

@@ -81,6 +81,14 @@ void start_execute(struct change *c, struct executor *executor, const char *text
 		change_refuse(c);
 		return;
 	}
+	if (spec->n_secrets > 0) {
+		/* Nothing here leases secrets, so nothing can back a binding. */
+		(void)error_set(&c->err, ENOKEY, "no live lease backs this binding");
+		error_field(&c->err, "secrets[0].lease_id");
+		error_remedy(&c->err, "leave secrets out");
+		change_refuse(c);
+		return;
+	}
 	struct dispatch_start start = {
 		.executor = executor,
 		.spec = spec,

@@ -223,11 +223,13 @@ static int set_caller(struct hub *hub, fuse_req_t req, struct area_handle *h, bo
 	h->trusted = caller.trusted;
 	h->n_groups = (uint32_t)caller.n_groups;
 	int r = 0;
-	if (caller.n_groups <= AREA_GROUPS_INLINE)
-		memcpy(h->groups, caller.groups, caller.n_groups * sizeof(uint32_t));
-	else
+	if (caller.n_groups <= AREA_GROUPS_INLINE) {
+		for (size_t i = 0; i < caller.n_groups; i++)
+			h->groups[i] = caller.groups[i];
+	} else {
 		r = area_blob_set(hub->area, &h->more_groups, h->uid, caller.groups,
 				  caller.n_groups * sizeof(uint32_t));
+	}
 	caller_clear(&caller);
 	return r;
 }
@@ -273,7 +275,7 @@ static int open_node(struct hub *hub, fuse_req_t req, struct node node, int flag
 	/* default_permissions judges owners; what no one may do is refused here as well. */
 	if ((writes && !(file->mode & 0222)) || (reads && !(file->mode & 0444)))
 		return -EACCES;
-	struct area_handle *h = area_handle_new(hub->area, node_id(node));
+	struct area_handle *h = area_handle_new(hub->area, node_id(node), fuse_req_ctx(req)->uid);
 	if (!h)
 		return -ENFILE;
 	h->flags = (uint32_t)flags;

@@ -5,23 +5,40 @@
 
 #include "core/store/query.h"
 
-/*
- * The errno that SQLite met, when it is one that says more than "I/O error". SQLite keeps the last
- * one of the thread, so anything unexpected counts as EIO.
- */
-static int io_errno(sqlite3 *db)
+static bool telling(int code)
 {
-	int code = sqlite3_system_errno(db);
+	return code == ENOSPC || code == EDQUOT || code == EROFS || code == EACCES;
+}
 
-	switch (code) {
-	case ENOSPC:
-	case EDQUOT:
-	case EROFS:
-	case EACCES:
-		return code;
-	default:
-		return EIO;
-	}
+/* The errno of the last failed call on one of the connection's files. */
+static int file_errno(sqlite3 *db, int which)
+{
+	sqlite3_file *file = NULL;
+	int code = 0;
+
+	(void)sqlite3_file_control(db, "main", which, &file);
+	if (file && file->pMethods)
+		(void)file->pMethods->xFileControl(file, SQLITE_FCNTL_LAST_ERRNO, &code);
+	return code;
+}
+
+/*
+ * The errno that SQLite met, when it says more than "I/O error". A failed COMMIT keeps it with the
+ * file, a failed statement with the connection.
+ */
+static int io_errno(sqlite3 *db, int rc)
+{
+	const int codes[] = {
+		file_errno(db, SQLITE_FCNTL_JOURNAL_POINTER),
+		file_errno(db, SQLITE_FCNTL_FILE_POINTER),
+		sqlite3_system_errno(db),
+	};
+
+	/* A file that could not be opened has no errno of its own. */
+	for (size_t i = (rc & 0xff) == SQLITE_CANTOPEN ? 2 : 0; i < ARRAY_SIZE(codes); i++)
+		if (telling(codes[i]))
+			return codes[i];
+	return EIO;
 }
 
 static int fault_errno(sqlite3 *db, int rc)
@@ -35,7 +52,7 @@ static int fault_errno(sqlite3 *db, int rc)
 		return ENOSPC;
 	case SQLITE_IOERR:
 	case SQLITE_CANTOPEN:
-		return io_errno(db);
+		return db ? io_errno(db, rc) : EIO;
 	case SQLITE_READONLY:
 		return EROFS;
 	case SQLITE_BUSY:
@@ -87,9 +104,9 @@ int store_fault(struct store_tx *tx, int rc, const char *doing, struct error *er
 		return error_oom(err);
 	/* The message names tables and columns, never a value. */
 	int r = error_set(err, code, "the database %s could not %s: %s", tx->store->path, doing,
-			  code == ENOSPC || code == EDQUOT || code == EROFS || code == EACCES
-				  ? strerror(code)
-				  : (tx->db ? sqlite3_errmsg(tx->db) : sqlite3_errstr(rc)));
+			  telling(code) ? strerror(code)
+			  : tx->db      ? sqlite3_errmsg(tx->db)
+					: sqlite3_errstr(rc));
 	error_remedy(err, "%s", fault_remedy(code));
 	return r;
 }
@@ -98,9 +115,9 @@ int store_connect(struct store *s, struct store_tx *tx, struct error *err)
 {
 	tx->store = s;
 	/* One thread a connection, so SQLite needs no mutex of its own. */
-	int rc = sqlite3_open_v2(s->path, &tx->db,
-				 SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_EXRESCODE,
-				 s->vfs);
+	int rc = sqlite3_open_v2(
+		s->path, &tx->db,
+		SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_EXRESCODE, s->vfs);
 	if (rc != SQLITE_OK)
 		return store_fault(tx, rc, "be opened", err);
 	(void)sqlite3_busy_timeout(tx->db, (int)s->busy_timeout_ms);

@@ -28,7 +28,9 @@ static int extent(struct store_tx *tx, int64_t *ret_begin, int64_t *ret_end, str
 		r = store_query_next(&last, err);
 	}
 	if (r > 0) {
-		(void)store_query_column_view(&last, 1, &len);
+		/* Without its length the next line would lie over this one. */
+		if (!store_query_column_view(&last, 1, &len))
+			return error_oom(err);
 		end = store_query_column_int(&last, 0) + (int64_t)len + 1;
 	}
 	if (r < 0)
@@ -56,7 +58,7 @@ int event_append(struct store_tx *tx, int64_t at_ns, const char *object, struct 
 	AUTO_BUF struct buf line = BUF_INIT(EVENT_LINE_MAX);
 	AUTO_QUERY struct store_query q = {0};
 	char at[CLOCK_RFC3339_MAX];
-	int64_t seq, begin, end;
+	int64_t seq = 0, begin = 0, end = 0;
 	int r = check_object(object, err);
 
 	if (r == 0)
@@ -93,7 +95,7 @@ int event_append(struct store_tx *tx, int64_t at_ns, const char *object, struct 
 
 int event_size(struct store_tx *tx, int64_t *ret_bytes, struct error *err)
 {
-	int64_t begin, end;
+	int64_t begin = 0, end = 0;
 	int r = extent(tx, &begin, &end, err);
 
 	if (r == 0)
@@ -119,7 +121,7 @@ int event_read(struct store_tx *tx, int64_t offset, char *buf, size_t size, size
 	       struct error *err)
 {
 	AUTO_QUERY struct store_query q = {0};
-	int64_t begin, end;
+	int64_t begin = 0, end = 0;
 	size_t len = 0;
 	int r = extent(tx, &begin, &end, err);
 
@@ -159,7 +161,7 @@ int event_read(struct store_tx *tx, int64_t offset, char *buf, size_t size, size
 int event_prune(struct store_tx *tx, int64_t max_bytes, struct error *err)
 {
 	AUTO_QUERY struct store_query q = {0};
-	int64_t begin, end;
+	int64_t begin = 0, end = 0;
 	int r = extent(tx, &begin, &end, err);
 
 	if (r < 0 || end - begin <= max_bytes)

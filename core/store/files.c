@@ -136,7 +136,7 @@ void store_files_mark_suspect(struct store *s)
 		(void)!ftruncate(s->lock_fd, 0);
 }
 
-/* The directory's entry of a new database must not be lost after its first commit is acknowledged. */
+/* The name of a new database must outlive a power cut before its first commit is acknowledged. */
 static int sync_directory(const struct store *s, struct error *err)
 {
 	AUTO_FREE char *dir = strdup(s->path);
@@ -175,12 +175,10 @@ static uint32_t big32(const unsigned char *p)
 }
 
 /* The database file header of SQLite's file format, section 1.3. */
-static int check_header(const struct store *s, int fd, int64_t size, bool log,
-			struct error *err)
+static int check_header(const struct store *s, int fd, int64_t size, bool wal, struct error *err)
 {
 	static const char magic[16] = "SQLite format 3";
 	unsigned char h[HEADER_BYTES];
-	char what[160];
 
 	ssize_t n = pread(fd, h, sizeof(h), 0);
 	if (n < 0)
@@ -194,7 +192,9 @@ static int check_header(const struct store *s, int fd, int64_t size, bool log,
 		return damaged(s, err, "is damaged: its header gives an impossible page size");
 	/* With a log the header may be older or newer than the file; SQLite sorts that out. */
 	uint32_t pages = big32(h + 28);
-	if (!log && memcmp(h + 24, h + 92, 4) == 0 && (int64_t)pages * page > size) {
+	if (!wal && memcmp(h + 24, h + 92, 4) == 0 && (int64_t)pages * page > size) {
+		char what[160];
+
 		(void)snprintf(what, sizeof(what),
 			       "is cut short: %" PRIu32 " pages of %u bytes are missing %" PRId64
 			       " bytes",
@@ -211,10 +211,10 @@ int store_files_prepare(struct store *s, struct store_files *ret, struct error *
 
 	if (r < 0)
 		return r;
+	int64_t wal_bytes = file_size(s->path, "-wal"),
+		journal_bytes = file_size(s->path, "-journal");
 	AUTO_CLOSE int fd = open(s->path, O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
 	bool created = fd < 0 && errno == ENOENT;
-	int64_t wal_bytes = file_size(s->path, "-wal"), journal_bytes = file_size(s->path, "-journal");
-
 	if (fd < 0 && !created) {
 		if (errno == ELOOP || errno == EISDIR || errno == ENXIO)
 			return error_set(err, EINVAL, "the database %s is not a plain file",
@@ -234,9 +234,9 @@ int store_files_prepare(struct store *s, struct store_files *ret, struct error *
 		if (fd < 0 || fstat(fd, &st) < 0)
 			return file_error(s, "", "create", err);
 		r = sync_directory(s, err);
-	} else if (st.st_size > 0) {
-		r = check_header(s, fd, (int64_t)st.st_size, wal_bytes > 0 || journal_bytes > 0,
-				 err);
+	} else if (st.st_size > 0 && journal_bytes == 0) {
+		/* With a rollback journal its creation was interrupted, and SQLite begins again. */
+		r = check_header(s, fd, (int64_t)st.st_size, wal_bytes > 0, err);
 	}
 	if (r < 0)
 		return r;

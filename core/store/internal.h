@@ -49,14 +49,15 @@ struct store {
 	char *vfs;
 	const struct store_schema *schema;
 	int64_t check_bytes;
+	int wal_limit;
 
 	struct store_tx reader; /* loop thread */
 	struct store_tx writer; /* writer thread, once it runs */
 
 	/* Writer thread only. */
-	int wal_pages;         /* pages in the write-ahead log, told by SQLite after each commit */
-	int wal_truncate_from; /* pages from which the next truncation is tried */
-	bool unsettled;        /* a failed commit may still lie behind the log's end */
+	int wal_pages;       /* in the write-ahead log, told by SQLite after each commit */
+	int checkpoint_from; /* pages from which the next checkpoint is tried */
+	bool unsettled;      /* a failed commit may still lie behind the log's end */
 
 	bool opened;         /* accepted: an orderly close is recorded as such */
 	atomic_bool suspect; /* any thread: damage was seen, the next start checks everything */
@@ -120,6 +121,5 @@ int store_compare_schema(struct store *s, struct error *err);
 /* writer.c */
 void *store_writer_main(void *arg);
 int store_wal_hook(void *arg, sqlite3 *db, const char *name, int pages);
-void store_writer_checkpoint(struct store *s);
 
 #endif

@@ -14,10 +14,11 @@ void journal_entry_clear(struct journal_entry *entry)
 int journal_insert(struct store_tx *tx, const struct journal_entry *entry, struct error *err)
 {
 	AUTO_QUERY struct store_query q = {0};
-	int r = store_query_begin(&q, tx,
-				  "INSERT INTO journal (mount_id, request, op, node, errno, answer) "
-				  "VALUES (?, ?, ?, ?, ?, ?)",
-				  err);
+	int r = store_query_begin(
+		&q, tx,
+		"INSERT INTO journal (mount_id, request, op, node, errno, answer) "
+		"VALUES (?, ?, ?, ?, ?, ?)",
+		err);
 
 	if (r < 0)
 		return r;
@@ -29,7 +30,8 @@ int journal_insert(struct store_tx *tx, const struct journal_entry *entry, struc
 	store_query_text(&q, entry->answer);
 	r = store_query_run(&q, err);
 	if (r == -EEXIST)
-		return error_set(err, EEXIST, "request %" PRIu64 " of this mount was answered before",
+		return error_set(err, EEXIST,
+				 "request %" PRIu64 " of this mount was answered before",
 				 entry->unique);
 	return r < 0 ? r : 0;
 }

@@ -21,8 +21,8 @@ struct journal_entry {
 	uint64_t unique; /* of the FUSE request, without its top bit */
 	uint32_t op;     /* the FUSE operation */
 	uint64_t node;
-	int32_t code;    /* the answer's errno, positive; 0 for success */
-	char *answer;    /* what a read of the handle gives afterwards; "" when nothing */
+	int32_t code; /* the answer's errno, positive; 0 for success */
+	char *answer; /* what a read of the handle gives afterwards; "" when nothing */
 };
 
 void journal_entry_clear(struct journal_entry *entry);

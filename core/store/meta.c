@@ -4,8 +4,7 @@
 
 #include "core/store/query.h"
 
-static int begin_get(struct store_query *q, struct store_tx *tx, const char *key,
-		     struct error *err)
+static int begin_get(struct store_query *q, struct store_tx *tx, const char *key, struct error *err)
 {
 	int r = store_query_begin(q, tx, "SELECT value FROM meta WHERE key = ?", err);
 

@@ -36,7 +36,7 @@ static int look_int(struct store *s, const char *sql, int64_t *ret, struct error
 
 int store_identify(struct store *s, struct error *err)
 {
-	int64_t application, version, objects;
+	int64_t application = 0, version = 0, objects = 0;
 	int r = look_int(s, "PRAGMA application_id", &application, err);
 
 	if (r == 0)
@@ -186,9 +186,9 @@ int store_compare_schema(struct store *s, struct error *err)
 				-1, &want, NULL);
 	if (rc != SQLITE_OK)
 		return store_fault(&model, rc, "be compared", err);
-	rc = sqlite3_prepare_v2(s->writer.db,
-				"SELECT 1 FROM sqlite_schema WHERE type = ? AND name = ? AND sql = ?",
-				-1, &find, NULL);
+	rc = sqlite3_prepare_v2(
+		s->writer.db, "SELECT 1 FROM sqlite_schema WHERE type = ? AND name = ? AND sql = ?",
+		-1, &find, NULL);
 	if (rc != SQLITE_OK)
 		return store_fault(&s->writer, rc, "be compared", err);
 	while (r == 0 && (rc = sqlite3_step(want)) == SQLITE_ROW)

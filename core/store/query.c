@@ -99,14 +99,29 @@ int store_query_column_dup(struct store_query *q, int column, char **ret, struct
 {
 	const char *text = store_query_column_view(q, column, NULL);
 
-	/* NULL is what SQLite gives when memory ran out, or for an SQL NULL. */
-	if (!text && sqlite3_errcode(q->tx->db) == SQLITE_NOMEM)
-		return error_oom(err);
-	char *copy = strdup(text ? text : "");
+	/* No column of the schema is ever NULL. */
+	char *copy = text ? strdup(text) : NULL;
 	if (!copy)
 		return error_oom(err);
 	*ret = copy;
 	return 0;
+}
+
+int store_query_column_word(struct store_query *q, int column, const char *const *words, size_t n,
+			    size_t *ret, struct error *err)
+{
+	const char *text = store_query_column_view(q, column, NULL);
+
+	if (!text)
+		return error_oom(err);
+	for (size_t i = 0; i < n; i++) {
+		if (strcmp(text, words[i]) == 0) {
+			*ret = i;
+			return 0;
+		}
+	}
+	return error_set(err, EIO, "the database %s holds a word that nobody knows",
+			 q->tx->store->path);
 }
 
 void store_query_end(struct store_query *q)

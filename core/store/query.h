@@ -52,11 +52,15 @@ int store_query_next(struct store_query *q, struct error *err);
  */
 int store_query_run(struct store_query *q, struct error *err);
 
-/* Columns of the current row, from 0. A view is valid until the next step. */
+/* Columns of the current row, from 0. A view is valid until the next step; NULL: no memory. */
 int64_t store_query_column_int(struct store_query *q, int column);
 const char *store_query_column_view(struct store_query *q, int column, size_t *ret_len);
 /* A copy; never NULL on success. */
 int store_query_column_dup(struct store_query *q, int column, char **ret, struct error *err);
+
+/* Which of n words the column is; the schema lets no other one in (-EIO). */
+int store_query_column_word(struct store_query *q, int column, const char *const *words, size_t n,
+			    size_t *ret, struct error *err);
 
 /* Resets the statement. Accepts a query whose begin failed. */
 void store_query_end(struct store_query *q);

@@ -36,7 +36,8 @@ static int take_options(struct store *s, const char *path, const struct store_op
 	s->busy_timeout_ms = opts->busy_timeout_ms ? opts->busy_timeout_ms : STORE_BUSY_TIMEOUT_MS;
 	s->schema = opts->schema ? opts->schema : &store_schema_builtin;
 	s->check_bytes = opts->check_bytes ? opts->check_bytes : STORE_CHECK_BYTES;
-	s->wal_truncate_from = STORE_WAL_TRUNCATE_PAGES;
+	s->wal_limit = opts->wal_pages ? opts->wal_pages : STORE_WAL_PAGES;
+	s->checkpoint_from = s->wal_limit;
 	s->path = strdup(path);
 	if (!s->path)
 		return error_oom(err);
@@ -95,10 +96,14 @@ static int prepare_writer(struct store *s, struct error *err)
 	if (r < 0)
 		return r;
 	(void)sqlite3_wal_hook(tx->db, store_wal_hook, s);
-	/* FULL: each commit is synced. The limit cuts the file of a log that once grew. */
+	/*
+	 * FULL: each commit is synced. The limit cuts the file of a log that once grew. In memory:
+	 * what a savepoint must be able to undo would else go to /tmp, which has its own ways to
+	 * fail.
+	 */
 	r = store_exec(tx,
 		       "PRAGMA synchronous = FULL; PRAGMA cell_size_check = ON;"
-		       "PRAGMA journal_size_limit = 16777216;",
+		       "PRAGMA journal_size_limit = 16777216; PRAGMA temp_store = MEMORY;",
 		       "be set up", err);
 	/* Whoever holds the database for good is named now, not at the first change. */
 	if (r == 0)
@@ -147,6 +152,7 @@ static int open_all(struct store *s, struct error *err)
 			       "be set up", err);
 	if (r < 0)
 		return r;
+	(void)sqlite3_busy_timeout(s->reader.db, STORE_READER_BUSY_TIMEOUT_MS);
 	(void)sqlite3_db_config(s->writer.db, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 0, NULL);
 	/* Starts with an empty log; when that fails, the next checkpoint does it. */
 	(void)sqlite3_wal_checkpoint_v2(s->writer.db, "main", SQLITE_CHECKPOINT_TRUNCATE, NULL,

@@ -41,55 +41,70 @@ int store_wal_hook(void *arg, sqlite3 *db, const char *name, int pages)
 	return SQLITE_OK;
 }
 
+/* Without memory even this can fail: then begin() tries again, and nothing is committed before. */
 static void rollback(struct store *s)
 {
 	if (!sqlite3_get_autocommit(s->writer.db))
 		(void)sqlite3_exec(s->writer.db, "ROLLBACK", NULL, NULL, NULL);
 }
 
-/* One operation in its savepoint. */
-static void apply_one(struct store *s, struct store_op *op)
+/* The failure that an operation took no notice of, if SQLite still knows it. */
+static int given_up(struct store_tx *tx, struct error *err)
+{
+	int rc = sqlite3_extended_errcode(tx->db);
+
+	if (rc == SQLITE_OK || rc == SQLITE_ROW || rc == SQLITE_DONE)
+		return error_set(err, EIO, "the database %s gave up the transaction",
+				 tx->store->path);
+	return store_fault(tx, rc, "be changed", err);
+}
+
+/*
+ * One operation in its savepoint. Fails when the transaction cannot go on: when SQLite gave it
+ * up, even if the operation took no notice, or when an operation that refused cannot be undone.
+ * Then *err says why, for the whole batch.
+ */
+static int apply_one(struct store *s, struct store_op *op, struct error *err)
 {
 	struct store_tx *tx = &s->writer;
+	int r = store_exec(tx, "SAVEPOINT op", "begin a change", err);
 
+	if (r < 0)
+		return r;
 	op->error = (struct error){0};
-	int r = store_exec(tx, "SAVEPOINT op", "begin a change", &op->error);
-
-	if (r == 0) {
-		r = op->apply(tx, op, &op->error);
-		if (r < 0 && op->error.code == 0)
-			(void)error_set(&op->error, -r, "%s", strerror(-r));
+	op->result = op->apply(tx, op, &op->error);
+	if (op->result < 0 && op->error.code == 0)
+		(void)error_set(&op->error, -op->result, "%s", strerror(-op->result));
+	if (sqlite3_get_autocommit(tx->db)) {
+		if (op->result >= 0)
+			return given_up(tx, err);
+		*err = op->error;
+		return op->result;
 	}
-	/* Some failures make SQLite roll back the transaction itself: then there is no savepoint. */
-	if (r < 0 && !sqlite3_get_autocommit(tx->db))
-		(void)sqlite3_exec(tx->db, "ROLLBACK TO op", NULL, NULL, NULL);
-	if (!sqlite3_get_autocommit(tx->db)) {
-		int rc = sqlite3_exec(tx->db, "RELEASE op", NULL, NULL, NULL);
-
-		if (rc != SQLITE_OK && r >= 0)
-			r = store_fault(tx, rc, "be changed", &op->error);
-	}
-	op->result = r;
+	if (op->result < 0)
+		r = store_exec(tx, "ROLLBACK TO op", "undo a change", err);
+	return r < 0 ? r : store_exec(tx, "RELEASE op", "end a change", err);
 }
 
 /* The write-ahead log's header and each page's, and where the index of it tells its length. */
 #define WAL_HEADER_BYTES 32
 #define WAL_PAGE_HEADER_BYTES 24
 #define WAL_INDEX_BYTES 32768
+#define WAL_INDEX_VERSION 3007000
 #define WAL_INDEX_PAGE_SIZE 14
 #define WAL_INDEX_PAGES 16
 
 /*
- * Cuts off what lies in the file behind the last commit that counts. When only the fsync of a commit
- * fails, all of it is in the file, and the next process to open the database would take it for
- * committed: an operation that was answered with an error would come true. The format is
+ * Cuts off what lies in the file behind the last commit that counts. When only the fsync of a
+ * commit fails, all of it is in the file, and the next process to open the database would take it
+ * for committed: an operation that was answered with an error would come true. The format is
  * SQLite's "WAL-mode file format"; the write lock is held by the caller.
  */
 static int wal_cut_locked(sqlite3 *db)
 {
 	sqlite3_file *file = NULL, *wal = NULL;
 	volatile void *index = NULL;
-	uint32_t pages;
+	uint32_t version, pages;
 	uint16_t page_size;
 	sqlite3_int64 size;
 
@@ -101,6 +116,9 @@ static int wal_cut_locked(sqlite3 *db)
 	if (rc != SQLITE_OK)
 		return rc;
 	if (!index)
+		return SQLITE_IOERR;
+	memcpy(&version, (const char *)index, sizeof(version));
+	if (version != WAL_INDEX_VERSION)
 		return SQLITE_IOERR;
 	memcpy(&page_size, (const char *)index + WAL_INDEX_PAGE_SIZE, sizeof(page_size));
 	memcpy(&pages, (const char *)index + WAL_INDEX_PAGES, sizeof(pages));
@@ -130,6 +148,7 @@ static int begin(struct store *s, struct error *err)
 {
 	int moved = 0;
 
+	rollback(s);
 	if (s->unsettled)
 		wal_cut(s);
 	/* A database that was deleted would take changes and lose them with the process. */
@@ -156,8 +175,9 @@ static int commit(struct store *s, struct error *err)
 	rollback(s);
 	wal_cut(s);
 	if (s->unsettled)
-		error_remedy(err, "the change may show up after a restart of cloopd, as the disk did "
-				  "not let it be taken back either");
+		error_remedy(err,
+			     "the change may show up after a restart of cloopd, as the disk did "
+			     "not let it be taken back either");
 	return r;
 }
 
@@ -180,14 +200,9 @@ static int run_batch(struct store *s, struct store_queue *waiting, struct store_
 		store_queue_push(batch, op);
 		if (r < 0)
 			continue;
-		apply_one(s, op);
+		r = apply_one(s, op, &err);
 		changed = changed || op->result >= 0;
-		if (sqlite3_get_autocommit(s->writer.db)) {
-			err = op->error;
-			r = op->result;
-			break;
-		}
-		if (clock_boot_ns() >= until)
+		if (r < 0 || clock_boot_ns() >= until)
 			break;
 	}
 	if (r == 0 && changed)
@@ -225,21 +240,28 @@ static void publish(struct store *s, struct store_queue *batch, bool failed, boo
 		s->wake(s->user);
 }
 
-void store_writer_checkpoint(struct store *s)
+static void checkpoint(struct store *s)
 {
 	sqlite3 *db = s->writer.db;
-	int pages = s->wal_pages;
+	int times = s->wal_pages / (s->wal_limit * STORE_WAL_TRUNCATE_TIMES);
+	bool truncate = times > 0;
+	int wait_ms = times < STORE_WAL_WAIT_MAX_MS / STORE_WAL_WAIT_MS ? times * STORE_WAL_WAIT_MS
+									: STORE_WAL_WAIT_MAX_MS;
 
-	if (pages >= STORE_WAL_PAGES)
-		(void)sqlite3_wal_checkpoint_v2(db, "main", SQLITE_CHECKPOINT_PASSIVE, NULL, NULL);
-	if (pages < s->wal_truncate_from)
+	/* A short log has started over. */
+	if (s->wal_pages < s->wal_limit)
+		s->checkpoint_from = s->wal_limit;
+	if (s->wal_pages < s->checkpoint_from)
 		return;
-	(void)sqlite3_busy_timeout(db, STORE_WAL_TRUNCATE_WAIT_MS);
-	int rc = sqlite3_wal_checkpoint_v2(db, "main", SQLITE_CHECKPOINT_TRUNCATE, NULL, NULL);
+	(void)sqlite3_busy_timeout(db, wait_ms);
+	/* A checkpoint that fails loses nothing; the next one does its work. */
+	int rc = sqlite3_wal_checkpoint_v2(
+		db, "main", truncate ? SQLITE_CHECKPOINT_TRUNCATE : SQLITE_CHECKPOINT_PASSIVE, NULL,
+		NULL);
 	(void)sqlite3_busy_timeout(db, (int)s->busy_timeout_ms);
-	if (rc == SQLITE_OK)
+	if (truncate && rc == SQLITE_OK)
 		s->wal_pages = 0;
-	s->wal_truncate_from = s->wal_pages + STORE_WAL_TRUNCATE_PAGES;
+	s->checkpoint_from = s->wal_pages + s->wal_limit;
 }
 
 void *store_writer_main(void *arg)
@@ -263,7 +285,7 @@ void *store_writer_main(void *arg)
 
 			publish(s, &batch, r < 0, committed);
 			if (committed)
-				store_writer_checkpoint(s);
+				checkpoint(s);
 		}
 	}
 }

@@ -24,7 +24,8 @@
 /* The kernel wants a quota of at least 1 ms, so very small shares get a longer period. */
 #define CPU_LONG_PERIOD_US INT64_C(1000000)
 #define CPU_MILLIS_SMALL 10
-#define CPU_MILLIS_MAX (INT64_C(1) << 20)
+/* So that the products below fit; the kernel refuses what is too much for it. */
+#define CPU_MILLIS_MAX INT64_C(1000000000)
 #define MEMORY_MB_MAX (INT64_C(1) << 40)
 
 int cgroup_file_read(int dir, const char *name, char *ret, size_t size)

@@ -46,7 +46,8 @@ struct shim_client_ops {
 	void (*failed)(void *user, uint64_t serial, uint32_t attempt, const struct error *err);
 	/* The exit record is on disk, and so is the log; the folder may be removed. */
 	void (*exited)(void *user, uint64_t serial, uint32_t attempt, const struct shim_exit *exit);
-	/* Its shim was killed, or the machine went down; nothing of it runs any more. */
+	/* Its shim was killed, or the machine went down, or its folder was tampered with; nothing of it
+	 * runs any more. */
 	void (*lost)(void *user, uint64_t serial, uint32_t attempt, const struct error *err);
 	/* The launcher is gone, `ready` will be said again. */
 	void (*disconnected)(void *user);

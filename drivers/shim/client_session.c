@@ -273,6 +273,12 @@ void client_session_connect(struct client_session *s)
 	}
 }
 
+/* A folder that is not as a shim makes it; anything else that reading says may pass. */
+static bool is_tampering(int r)
+{
+	return r == -ELOOP || r == -ENOTDIR || r == -EPERM;
+}
+
 static void resolve(struct client_session *s)
 {
 	struct shim_client *c = s->client;
@@ -281,11 +287,14 @@ static void resolve(struct client_session *s)
 	struct shim_exit exit;
 	struct error err;
 
-	if (client_session_look(c->config.sessions_fd, s->serial, s->attempt, &adoption, &started,
-				&exit) < 0) {
+	int r = client_session_look(c->config.sessions_fd, s->serial, s->attempt, &adoption,
+				    &started, &exit);
+	if (r < 0 && !is_tampering(r)) {
 		client_session_resolve(s, CLIENT_RETRY_MS);
 		return;
 	}
+	if (r < 0)
+		adoption = SHIM_ADOPT_LOST;
 	switch (adoption) {
 	case SHIM_ADOPT_RUNNING:
 		client_session_connect(s);

@@ -63,6 +63,7 @@ struct slot {
 	uint32_t attempt;
 	uint64_t serial;
 	uint64_t connection; /* which hub's connection asked */
+	bool answered;       /* STARTED or FAILED was said */
 };
 
 /* What a dead shim left, until nothing of it is. */
@@ -274,6 +275,7 @@ static int hand_over(struct launcher *l, const struct shim_message *m, int recor
 		slot->serial = m->header.serial;
 		slot->attempt = m->header.attempt;
 		slot->connection = l->connection;
+		slot->answered = false;
 		int r = shim_message_send(slot->fd, m, record_fd);
 		if (r == 0)
 			return 0;
@@ -298,6 +300,21 @@ static void set_idle(struct launcher *l, struct slot *slot)
 	slot->state = SLOT_BUSY;
 }
 
+static void on_shim_message(struct launcher *l, struct slot *slot, const struct shim_message *m)
+{
+	bool answer = m->header.type == SHIM_STARTED || m->header.type == SHIM_FAILED;
+
+	if (slot->state == SLOT_LAUNCHING)
+		slot->state = SLOT_BUSY;
+	if (m->header.type == SHIM_FAILED || m->header.type == SHIM_IDLE)
+		set_idle(l, slot);
+	if (!answer || slot->answered)
+		return;
+	slot->answered = true;
+	if (slot->connection == l->connection)
+		tell_hub(l, m);
+}
+
 static void on_shim(struct launcher *l, size_t index)
 {
 	struct slot *slot = &l->slots[index];
@@ -311,28 +328,7 @@ static void on_shim(struct launcher *l, size_t index)
 		slot->fd = close_fd(slot->fd);
 		return;
 	}
-	bool own = slot->connection == l->connection && slot->serial == m.header.serial;
-
-	switch ((enum shim_message_type)m.header.type) {
-	case SHIM_CLAIMED:
-		if (slot->state == SLOT_LAUNCHING)
-			slot->state = SLOT_BUSY;
-		break;
-	case SHIM_STARTED:
-		if (own)
-			tell_hub(l, &m);
-		break;
-	case SHIM_FAILED:
-		set_idle(l, slot);
-		if (own)
-			tell_hub(l, &m);
-		break;
-	case SHIM_IDLE:
-		set_idle(l, slot);
-		break;
-	default:
-		break;
-	}
+	on_shim_message(l, slot, &m);
 	answer_hello(l);
 }
 
@@ -403,13 +399,7 @@ static bool hear_last_words(struct launcher *l, size_t index)
 
 		if (r <= 0)
 			return true;
-		if (m.header.type == SHIM_IDLE || m.header.type == SHIM_FAILED)
-			slot->serial = 0;
-		if (m.header.type != SHIM_IDLE)
-			slot->state = SLOT_BUSY;
-		if ((m.header.type == SHIM_STARTED || m.header.type == SHIM_FAILED) &&
-		    slot->connection == l->connection)
-			tell_hub(l, &m);
+		on_shim_message(l, slot, &m);
 	}
 	return !l->blocked;
 }
@@ -438,8 +428,8 @@ static void on_shim_death(struct launcher *l, size_t index)
 		session_dir_name(slot->serial, name);
 		(void)unlinkat(l->host.sockets_fd, name, 0);
 		add_reap(l, &reap);
-		/* Whether it had claimed the session, the hub sees from the files. */
-		if (slot->state == SLOT_LAUNCHING && slot->connection == l->connection)
+		/* How far it had come, the hub sees from the files. */
+		if (!slot->answered && slot->connection == l->connection)
 			fail_launch(l, &h, ECHILD);
 	}
 	slot->fd = close_fd(slot->fd);
@@ -692,6 +682,13 @@ static int open_loop(struct launcher *l)
 	return r;
 }
 
+/* What was not meant for us, the shims would hand on to every workload's supervisor. */
+static void close_others(int keep)
+{
+	(void)syscall(SYS_close_range, 3U, (unsigned)keep - 1, 0);
+	(void)syscall(SYS_close_range, (unsigned)keep + 1, ~0U, 0);
+}
+
 static int usage(void)
 {
 	(void)fputs("usage: cloop-launcher --sessions-dir DIR --runtime-dir DIR --listen-fd N\n"
@@ -746,6 +743,7 @@ int main(int argc, char **argv)
 	}
 	if (!sessions || !runtime || l.listen_fd < 3 || optind != argc)
 		return usage();
+	close_others(l.listen_fd);
 	if (fcntl(l.listen_fd, F_SETFD, FD_CLOEXEC) < 0 ||
 	    fcntl(l.listen_fd, F_SETFL, O_NONBLOCK) < 0)
 		return fail("--listen-fd", -errno);

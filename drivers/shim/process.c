@@ -41,10 +41,17 @@ static int read_proc(pid_t pid, const char *file, char *ret, size_t size)
 	return (int)len;
 }
 
-/* Fields 4 (parent) and 22 (start time) of /proc/<pid>/stat. */
-static int read_stat(pid_t pid, pid_t *ret_parent, uint64_t *ret_starttime)
+/* What /proc/<pid>/stat says. */
+struct process_stat {
+	pid_t parent;       /* field 4 */
+	uint64_t starttime; /* field 22 */
+	bool dead;          /* a zombie that no thread is left of */
+};
+
+static int read_stat(pid_t pid, struct process_stat *ret)
 {
 	char text[STAT_MAX];
+	long threads = 0;
 	int r = read_proc(pid, "stat", text, sizeof(text));
 
 	if (r < 0)
@@ -53,24 +60,31 @@ static int read_stat(pid_t pid, pid_t *ret_parent, uint64_t *ret_starttime)
 	char *p = strrchr(text, ')');
 	if (!p || strlen(p) < 4)
 		return -EBADMSG;
+	char state = p[2];
 	p += 4;
 	pid_t parent = (pid_t)strtol(p, &p, 10);
 	for (int field = 5; field < 22; field++) {
 		p = strchr(p + 1, ' ');
 		if (!p)
 			return -EBADMSG;
+		if (field == 19)
+			threads = strtol(p + 1, NULL, 10);
 	}
-	uint64_t starttime = strtoull(p + 1, NULL, 10);
-	if (ret_parent)
-		*ret_parent = parent;
-	if (ret_starttime)
-		*ret_starttime = starttime;
+	ret->parent = parent;
+	ret->starttime = strtoull(p + 1, NULL, 10);
+	/* A main thread that ended before the others is a zombie, too. */
+	ret->dead = (state == 'Z' || state == 'X') && threads <= 1;
 	return 0;
 }
 
 int process_starttime(pid_t pid, uint64_t *ret)
 {
-	return read_stat(pid, NULL, ret);
+	struct process_stat st;
+	int r = read_stat(pid, &st);
+
+	if (r == 0)
+		*ret = st.starttime;
+	return r;
 }
 
 static int open_pidfd(pid_t pid)
@@ -105,14 +119,14 @@ int process_signal_in_group(pid_t pid, const char *group, int sig)
 int process_signal_exact(pid_t pid, uint64_t starttime, int sig)
 {
 	AUTO_CLOSE int pidfd = open_pidfd(pid);
-	uint64_t found;
+	struct process_stat st;
 
 	if (pidfd < 0)
 		return pidfd;
-	int r = read_stat(pid, NULL, &found);
+	int r = read_stat(pid, &st);
 	if (r < 0)
 		return r;
-	return found == starttime ? send_pidfd(pidfd, sig) : -ESRCH;
+	return st.starttime == starttime && !st.dead ? send_pidfd(pidfd, sig) : -ESRCH;
 }
 
 /* The processes found so far, in the order in which they were found. */
@@ -136,14 +150,13 @@ static bool tree_has(const struct tree *t, pid_t pid, uint64_t starttime)
 static void tree_add(struct tree *t, pid_t pid, pid_t parent, int sig)
 {
 	AUTO_CLOSE int pidfd = open_pidfd(pid);
-	uint64_t starttime;
-	pid_t its_parent;
+	struct process_stat st;
 
-	if (pidfd < 0 || t->n == TREE_MAX || read_stat(pid, &its_parent, &starttime) < 0 ||
-	    its_parent != parent || tree_has(t, pid, starttime))
+	if (pidfd < 0 || t->n == TREE_MAX || read_stat(pid, &st) < 0 || st.parent != parent ||
+	    st.dead || tree_has(t, pid, st.starttime))
 		return;
 	t->found[t->n].pid = pid;
-	t->found[t->n].starttime = starttime;
+	t->found[t->n].starttime = st.starttime;
 	t->n++;
 	if (sig != 0)
 		(void)send_pidfd(pidfd, sig);

@@ -22,7 +22,7 @@ int process_starttime(pid_t pid, uint64_t *ret);
 /* Signals pid if it is in the control group whose last (or a middle) element is `group`. */
 int process_signal_in_group(pid_t pid, const char *group, int sig);
 
-/* Signals pid if it started at starttime. -ESRCH when it is another process, or gone. */
+/* Signals pid if it started at starttime. -ESRCH when it is another process, dead, or gone. */
 int process_signal_exact(pid_t pid, uint64_t starttime, int sig);
 
 /* Says which children of the calling process are to be left alone, with all below them. */

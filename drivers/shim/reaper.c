@@ -45,9 +45,15 @@ int reaper_round(const struct shim_host *host, uint64_t serial, uint32_t attempt
 		 const struct process_filter *spare)
 {
 	AUTO_CLOSE int dir = session_dir_open(host->sessions_fd, serial);
+	char name[SESSION_NAME_MAX];
 
-	if (check_lock && dir >= 0 && session_dir_locked(dir) == 1)
-		return -EBUSY;
+	if (check_lock) {
+		if (dir >= 0 && session_dir_locked(dir) == 1)
+			return -EBUSY;
+		/* Nobody starts another attempt while the hub waits for the answer. */
+		session_dir_name(serial, name);
+		(void)unlinkat(host->sockets_fd, name, 0);
+	}
 	int r = reap_group(host, serial, attempt);
 	if (process_tree_kill(getpid(), spare) > 0)
 		r = 0;

@@ -15,9 +15,9 @@ static int check_request(const struct launch_request *q, struct error *err)
 		const char *field;
 		int64_t value;
 	} numbers[] = {{"timeout_minutes", q->timeout_ms},
-		       {"limits.cpu_millis", q->cpu_millis},
-		       {"limits.memory_mb", q->memory_mb},
-		       {"limits.pids", q->pids}};
+		       {"resource_limits.cpu_millis", q->cpu_millis},
+		       {"resource_limits.memory_mb", q->memory_mb},
+		       {"resource_limits.pids", q->pids}};
 
 	for (size_t i = 0; i < ARRAY_SIZE(numbers); i++)
 		if (numbers[i].value < 0) {

@@ -154,8 +154,9 @@ static int read_record(int dir, const char *name, void *ret, size_t size)
 	AUTO_CLOSE int fd = openat(dir, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
 	struct stat st;
 
+	/* A symbolic link is no record of ours. */
 	if (fd < 0 || fstat(fd, &st) < 0)
-		return -errno;
+		return errno == ELOOP ? -EBADMSG : -errno;
 	if (!S_ISREG(st.st_mode) || st.st_size != (off_t)size)
 		return -EBADMSG;
 	ssize_t n = pread(fd, ret, size, 0);

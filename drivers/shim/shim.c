@@ -28,7 +28,7 @@
 
 /* Signals that end a process by themselves: a service manager or a terminal sends them to everybody,
  * and shims go on. */
-static const int ignored_signals[] = {SIGPIPE, SIGHUP, SIGINT, SIGQUIT, SIGTERM,
+static const int ignored_signals[] = {SIGPIPE, SIGXFSZ, SIGHUP,  SIGINT,  SIGQUIT, SIGTERM,
 				      SIGUSR1, SIGUSR2, SIGTSTP, SIGTTIN, SIGTTOU};
 
 static void lower_oom_score(const char *current)
@@ -227,15 +227,6 @@ static void begin_running(struct shim *shim)
 	s->started.pid = s->pid;
 	(void)process_starttime(s->pid, &s->started.pid_starttime);
 	launch_record_unmap(&s->record);
-	if (s->attempt > 1) {
-		char text[] = "attempt 0000000000";
-		char *p = text + sizeof(text) - 1;
-
-		for (uint32_t n = s->attempt; n > 0; n /= 10)
-			*--p = (char)('0' + n % 10);
-		memmove(text + 8, p, (size_t)(text + sizeof(text) - p));
-		(void)log_writer_marker(&s->log, text);
-	}
 	shim_message_started(s, &m);
 	tell_launcher(shim, &m);
 	shim_control_tell(shim, &m);
@@ -309,9 +300,8 @@ static void watch(const struct shim *shim, struct pollfd fds[static WATCHED_N])
 	fds[W_TIMER].fd = s->timer_fd;
 	fds[W_LISTEN].fd = s->listen_fd;
 	fds[W_REPORT].fd = s->report_fd;
-	/* Nothing flows before the workload runs; a marker may have to come first. */
-	fds[W_OUT].fd = s->phase > SHIM_PHASE_LAUNCHING ? s->out_fd : -1;
-	fds[W_ERR].fd = s->phase > SHIM_PHASE_LAUNCHING ? s->err_fd : -1;
+	fds[W_OUT].fd = s->out_fd;
+	fds[W_ERR].fd = s->err_fd;
 	for (size_t i = 0; i < SHIM_HUBS_MAX; i++)
 		fds[W_HUB + i].fd = s->hub_fd[i];
 	for (size_t i = 0; i < WATCHED_N; i++) {

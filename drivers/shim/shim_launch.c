@@ -178,9 +178,13 @@ static int prepare(struct shim *shim)
 	const char *file = NULL;
 	char name[CGROUP_NAME_MAX];
 
+	uint64_t quota = h->log_quota_bytes != 0 ? h->log_quota_bytes : LOG_QUOTA_MAX_BYTES;
 	int r = fault_point("shim.log_open");
 	if (r == 0)
-		r = log_writer_open(&s->log, s->dir_fd, h->log_quota_bytes, s->attempt > 1);
+		r = log_writer_open_attempt(&s->log, s->dir_fd, quota, s->attempt);
+	/* A launch of this attempt failed after it had opened the log. */
+	if (r == -EINVAL && s->attempt > 1)
+		r = log_writer_open(&s->log, s->dir_fd, quota, true);
 	if (r < 0)
 		return fail(s, SHIM_STEP_LOG, r, "log");
 	s->has_log = true;

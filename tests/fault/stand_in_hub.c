@@ -9,9 +9,8 @@
  *	crash	exits at once			hang	never says READY
  *	poison	dies of the first LOOKUP	deaf	ignores KEEPER_STOP
  *	refuse	says so				nudge	makes the nudger read `wait`
- *	busy	reads slowly: dies on STOP
- * <state-dir>/hubs gets a line "pid ANSWER nudger-pid" from each, <state-dir>/nudgers the pid of each
- * nudger that the keeper tells of.
+ * <state-dir>/hubs gets a line "pid ANSWER nudger-pid" from each that starts, <state-dir>/ready from
+ * each that said READY, <state-dir>/nudgers the pid of each nudger that the keeper tells of.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -181,7 +180,7 @@ static void open_file(struct stand_in *s, const struct fuse_in_header *in)
 	struct fuse_open_out out = {.open_flags = FOPEN_DIRECT_IO};
 
 	if (!h)
-		h = area_handle_new(s->area, in->nodeid);
+		h = area_handle_new(s->area, in->nodeid, 0);
 	if (!h) {
 		reply(s, in, -ENFILE, NULL, 0);
 		return;
@@ -375,6 +374,7 @@ int hub_run(const struct hub_options *options)
 		for (;;)
 			(void)pause();
 	say(&s, KEEPER_HUB_READY, "");
+	record(s.state_fd, "ready", line);
 	if (strcmp(s.behave, "nudge") == 0 && send(options->nudger_fd, "wait", 4, 0) < 0)
 		return 4;
 	handle_unanswered(&s, 0);

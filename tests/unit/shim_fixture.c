@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <grp.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -11,6 +12,7 @@
 #include <sys/un.h>
 #include <sys/wait.h>
 
+#include "drivers/shim/process.h"
 #include "tests/unit/test.h"
 
 static const char *const default_env[] = {"PATH=/usr/local/bin:/usr/bin:/bin"};
@@ -30,9 +32,8 @@ static void on_started(void *user, uint64_t serial, uint32_t attempt,
 {
 	struct fixture *f = user;
 
-	(void)attempt;
 	assert_true(serial < FIXTURE_SERIALS);
-	assert_false(fixture_ended(f, serial));
+	assert_true(attempt > 1 || !fixture_ended(f, serial));
 	f->outcomes[serial].n_started++;
 	f->outcomes[serial].started = *started;
 }
@@ -84,10 +85,10 @@ bool fixture_ended(const struct fixture *f, uint64_t serial)
 void fixture_start_launcher(struct fixture *f, const char *fault)
 {
 	const char *program = getenv("CLOOP_LAUNCHER");
-	char sessions[96], runtime[96], fd[16];
+	char sessions[96], runtime[96], fd[16], fault_text[256];
 	const char *args[] = {program,       "--sessions-dir", sessions,          "--runtime-dir",
 			      runtime,       "--listen-fd",    fd,                "--cgroup-parent",
-			      f->cgroup_parent, f->cgroup_root ? "--cgroup-root" : NULL,
+			      f->cgroup_parent, f->cgroup_root[0] ? "--cgroup-root" : NULL,
 			      f->cgroup_root, NULL};
 
 	if (!program)
@@ -99,8 +100,14 @@ void fixture_start_launcher(struct fixture *f, const char *fault)
 	assert_true(f->launcher >= 0);
 	if (f->launcher > 0)
 		return;
-	if (fault)
-		(void)setenv("CLOOP_FAULT", fault, 1);
+	if (fault) {
+		const char *at = strstr(fault, "%s");
+		int before = at ? (int)(at - fault) : (int)strlen(fault);
+
+		(void)snprintf(fault_text, sizeof(fault_text), "%.*s%s%s", before, fault,
+			       at ? f->dir : "", at ? at + 2 : "");
+		(void)setenv("CLOOP_FAULT", fault_text, 1);
+	}
 	(void)fcntl(f->listen_fd, F_SETFD, 0);
 	(void)execv(program, (char **)(uintptr_t)args);
 	_exit(126);
@@ -129,14 +136,39 @@ static void on_tick(uv_timer_t *timer)
 	(void)timer;
 }
 
-void fixture_start_client(struct fixture *f)
+void fixture_begin_client(struct fixture *f)
 {
 	struct shim_client_config config = {
 		.sessions_fd = f->sessions_fd, .runtime_fd = f->runtime_fd, .epoch = ++f->epoch};
-	int ready = f->n_ready;
 
 	assert_int_equal(shim_client_new(&f->loop, &config, &ops, f, &f->client, NULL), 0);
+}
+
+void fixture_start_client(struct fixture *f)
+{
+	int ready = f->n_ready;
+
+	fixture_begin_client(f);
 	fixture_until(f, f->n_ready > ready);
+}
+
+enum shim_adoption fixture_adopt(struct fixture *f, uint64_t serial, uint32_t attempt)
+{
+	enum shim_adoption adoption;
+	struct error err;
+
+	if (shim_client_adopt(f->client, serial, attempt, &adoption, NULL, &err) < 0)
+		fail_msg("adopt: %s", err.reason);
+	return adoption;
+}
+
+bool fixture_main(int argc, char **argv)
+{
+	if (argc < 2 || strcmp(argv[1], "--ordinary") != 0 || geteuid() != 0)
+		return true;
+	/* Dumpable again: /proc/self/fd belongs to root otherwise. */
+	return setgroups(0, NULL) == 0 && setresgid(65534, 65534, 65534) == 0 &&
+	       setresuid(65534, 65534, 65534) == 0 && prctl(PR_SET_DUMPABLE, 1, 0, 0, 0) == 0;
 }
 
 void fixture_drop_client(struct fixture *f)
@@ -147,7 +179,34 @@ void fixture_drop_client(struct fixture *f)
 	memset(f->outcomes, 0, sizeof(f->outcomes));
 }
 
-struct fixture *fixture_open_with(const char *fault, const char *cgroup_root)
+void fixture_write(const struct fixture *f, const char *name, const char *text, mode_t mode)
+{
+	AUTO_CLOSE int fd = openat(f->dir_fd, name, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, mode);
+
+	assert_true(fd >= 0);
+	assert_int_equal(fchmod(fd, mode), 0);
+	assert_int_equal(write(fd, text, strlen(text)), strlen(text));
+}
+
+/* A directory that stands for the place where control groups are mounted. */
+static void make_groups(struct fixture *f, enum fixture_groups groups)
+{
+	static const char *const controllers[] = {"memory", "pids", "cpu", "freezer"};
+
+	if (groups == FIXTURE_GROUPS_MACHINE)
+		return;
+	(void)snprintf(f->cgroup_root, sizeof(f->cgroup_root), "%s/groups", f->dir);
+	assert_int_equal(mkdir(f->cgroup_root, 0755), 0);
+	for (size_t i = 0; groups == FIXTURE_GROUPS_V1 && i < ARRAY_SIZE(controllers); i++) {
+		char from[128], to[128];
+
+		(void)snprintf(to, sizeof(to), "/sys/fs/cgroup/%s", controllers[i]);
+		(void)snprintf(from, sizeof(from), "%s/%s", f->cgroup_root, controllers[i]);
+		assert_int_equal(symlink(to, from), 0);
+	}
+}
+
+struct fixture *fixture_open_with(const char *fault, enum fixture_groups groups)
 {
 	struct fixture *f = calloc(1, sizeof(*f));
 	char path[96];
@@ -155,11 +214,14 @@ struct fixture *fixture_open_with(const char *fault, const char *cgroup_root)
 	assert_non_null(f);
 	/* Orphans come to us, so that we see whether any are left. */
 	assert_int_equal(prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0), 0);
-	(void)strcpy(f->dir, "/tmp/cloop-shim-XXXXXX");
+	const char *tmp = getenv("TMPDIR");
+	(void)snprintf(f->dir, sizeof(f->dir), "%s/cloop-shim-XXXXXX", tmp ? tmp : "/tmp");
 	assert_non_null(mkdtemp(f->dir));
 	assert_int_equal(chmod(f->dir, 0755), 0);
-	(void)snprintf(f->cgroup_parent, sizeof(f->cgroup_parent), "cloop-test-%d", getpid());
-	f->cgroup_root = cgroup_root;
+	/* What one test leaves does not make the next one fail. */
+	(void)snprintf(f->cgroup_parent, sizeof(f->cgroup_parent), "cloop-test-%d-%s", getpid(),
+		       f->dir + strlen(f->dir) - 6);
+	make_groups(f, groups);
 	f->dir_fd = open(f->dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	assert_int_equal(mkdirat(f->dir_fd, "sessions", 0700), 0);
 	assert_int_equal(mkdirat(f->dir_fd, "run", 0700), 0);
@@ -177,7 +239,7 @@ struct fixture *fixture_open_with(const char *fault, const char *cgroup_root)
 
 struct fixture *fixture_open(void)
 {
-	return fixture_open_with(NULL, NULL);
+	return fixture_open_with(NULL, FIXTURE_GROUPS_MACHINE);
 }
 
 bool fixture_turn(struct fixture *f, uint64_t *deadline)
@@ -188,7 +250,7 @@ bool fixture_turn(struct fixture *f, uint64_t *deadline)
 	return uv_now(&f->loop) < *deadline;
 }
 
-bool fixture_alive(pid_t pid)
+char fixture_state(pid_t pid)
 {
 	char path[64], text[512];
 
@@ -196,10 +258,17 @@ bool fixture_alive(pid_t pid)
 	AUTO_CLOSE int fd = open(path, O_RDONLY | O_CLOEXEC);
 	ssize_t n = fd < 0 ? -1 : read(fd, text, sizeof(text) - 1);
 	if (n <= 0)
-		return false;
+		return 0;
 	text[n] = '\0';
 	const char *p = strrchr(text, ')');
-	return p && p[2] != 'Z' && p[2] != 'X';
+	return p && p[1] == ' ' ? p[2] : 0;
+}
+
+bool fixture_alive(pid_t pid)
+{
+	char state = fixture_state(pid);
+
+	return state != 0 && state != 'Z' && state != 'X';
 }
 
 int fixture_number(const struct fixture *f, const char *name)
@@ -215,12 +284,39 @@ int fixture_number(const struct fixture *f, const char *name)
 	return strchr(text, '\n') ? atoi(text) : 0;
 }
 
+static const char *const mounts[] = {"/sys/fs/cgroup",        "/sys/fs/cgroup/unified",
+				     "/sys/fs/cgroup/memory", "/sys/fs/cgroup/pids",
+				     "/sys/fs/cgroup/cpu",    "/sys/fs/cgroup/freezer"};
+
+pid_t fixture_shim(const struct fixture *f, uint64_t serial)
+{
+	AUTO_CLOSE int dir = session_dir_open(f->sessions_fd, serial);
+	struct session_started started;
+
+	assert_true(dir >= 0);
+	assert_int_equal(session_started_read(dir, serial, 1, &started), 0);
+	return started.shim_pid;
+}
+
+bool fixture_left(const struct fixture *f, uint64_t serial)
+{
+	AUTO_CLOSE int dir = session_dir_open(f->sessions_fd, serial);
+	char command[256];
+
+	if (dir >= 0)
+		return true;
+	for (size_t i = 0; i < ARRAY_SIZE(mounts); i++) {
+		(void)snprintf(command, sizeof(command),
+			       "test -z \"$(find %s/%s -name '%016llx*' 2>/dev/null)\"", mounts[i],
+			       f->cgroup_parent, (unsigned long long)serial);
+		if (system(command) != 0)
+			return true;
+	}
+	return false;
+}
+
 static void check_groups_gone(const struct fixture *f)
 {
-	static const char *const mounts[] = {"/sys/fs/cgroup",        "/sys/fs/cgroup/unified",
-					     "/sys/fs/cgroup/memory", "/sys/fs/cgroup/pids",
-					     "/sys/fs/cgroup/cpu",    "/sys/fs/cgroup/freezer"};
-
 	for (size_t i = 0; i < ARRAY_SIZE(mounts); i++) {
 		char path[160];
 
@@ -249,6 +345,21 @@ static void on_closed_all(uv_handle_t *handle, void *arg)
 		uv_close(handle, NULL);
 }
 
+/* Shims end when they see that the launcher has; whatever else is there should not be. */
+static void check_processes_gone(void)
+{
+	for (int ms = 0; ms < FIXTURE_WAIT_MS; ms += 5) {
+		pid_t pid = waitpid(-1, NULL, WNOHANG);
+
+		if (pid < 0 && errno == ECHILD)
+			return;
+		if (pid == 0)
+			(void)usleep(5000);
+	}
+	int left = process_tree_kill(getpid(), NULL);
+	fail_msg("%d processes were left", left);
+}
+
 void fixture_close(struct fixture *f)
 {
 	char command[128];
@@ -266,9 +377,7 @@ void fixture_close(struct fixture *f)
 		assert_int_equal(waitpid(f->launcher, &status, 0), f->launcher);
 		assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 0);
 	}
-	while (waitpid(-1, NULL, 0) > 0)
-		;
-	assert_int_equal(errno, ECHILD);
+	check_processes_gone();
 	check_runtime_empty(f);
 	check_groups_gone(f);
 	(void)close_fd(f->listen_fd);

@@ -25,10 +25,17 @@ struct outcome {
 	struct error err;
 };
 
+/* Which control groups the launcher uses. */
+enum fixture_groups {
+	FIXTURE_GROUPS_MACHINE,
+	FIXTURE_GROUPS_V1,   /* the machine's v1 controllers, without the unified tree */
+	FIXTURE_GROUPS_NONE, /* as for an ordinary user */
+};
+
 struct fixture {
 	char dir[64];
 	char cgroup_parent[48];
-	const char *cgroup_root; /* NULL: the machine's */
+	char cgroup_root[80]; /* "": the machine's */
 	int dir_fd, sessions_fd, runtime_fd, listen_fd;
 	pid_t launcher;
 	uv_loop_t loop;
@@ -42,13 +49,18 @@ struct fixture {
 
 /* Makes the directories, the socket, the launcher and the client, and waits until it is ready. */
 struct fixture *fixture_open(void);
-/* The same with options: faults for the launcher (CLOOP_FAULT), a control group tree. */
-struct fixture *fixture_open_with(const char *fault, const char *cgroup_root);
+/* For main(): becomes a user without any privilege when the first argument asks for it. */
+bool fixture_main(int argc, char **argv);
+/* The same with options: faults for the launcher (CLOOP_FAULT; %s is the fixture's directory). */
+struct fixture *fixture_open_with(const char *fault, enum fixture_groups groups);
 void fixture_close(struct fixture *f);
 
 void fixture_start_launcher(struct fixture *f, const char *fault);
 void fixture_kill_launcher(struct fixture *f);
 void fixture_start_client(struct fixture *f);
+/* The same without waiting until it is ready. */
+void fixture_begin_client(struct fixture *f);
+enum shim_adoption fixture_adopt(struct fixture *f, uint64_t serial, uint32_t attempt);
 /* As if the hub were killed: nothing of the client is left, nothing was said. */
 void fixture_drop_client(struct fixture *f);
 
@@ -74,6 +86,14 @@ void fixture_signal(struct fixture *f, uint64_t serial, uint8_t key, enum shim_s
 bool fixture_ended(const struct fixture *f, uint64_t serial);
 /* The session's log as text; static storage. */
 const char *fixture_log(const struct fixture *f, uint64_t serial);
+/* Creates a file in the fixture's directory, with text. */
+void fixture_write(const struct fixture *f, const char *name, const char *text, mode_t mode);
+/* Whether anything is left of a session: its folder or its control group. */
+bool fixture_left(const struct fixture *f, uint64_t serial);
+/* The pid of the shim of a session, from its record. */
+pid_t fixture_shim(const struct fixture *f, uint64_t serial);
+/* The letter of a process's state ('T': stopped), 0 when there is none. */
+char fixture_state(pid_t pid);
 /* Whether a process is there and no zombie. */
 bool fixture_alive(pid_t pid);
 /* The number in a file of the fixture's directory, 0 until there is one. */

@@ -186,6 +186,42 @@ static void a_binding_holds_no_value(void **state)
 	assert_null(strstr(sentence, "hunter2"));
 }
 
+static char long_id[SECRET_ID_BYTES_MAX + 2], long_path[SECRET_PATH_BYTES_MAX + 2];
+
+static void bindings_are_bounded(void **state)
+{
+	static char *many[SECRET_BINDING_ITEMS_MAX + 1];
+	static struct secret_binding list[SECRET_BINDINGS_MAX + 1];
+	char *one_path[] = {long_path};
+	const struct {
+		struct secret_binding b;
+		const char *field;
+	} rows[] = {
+		{{.lease_id = long_id}, "s[0].lease_id"},
+		{{.grant_id = long_id}, "s[0].grant_id"},
+		{{.secret_name = long_id}, "s[0].secret_name"},
+		{{.kind = long_id}, "s[0].kind"},
+		{{.dir = long_path}, "s[0].dir"},
+		{{.files = one_path, .n_files = 1}, "s[0].files[0]"},
+		{{.files = many, .n_files = SECRET_BINDING_ITEMS_MAX + 1}, "s[0].files"},
+		{{.env_keys = many, .n_env_keys = SECRET_BINDING_ITEMS_MAX + 1}, "s[0].env_keys"},
+	};
+	struct error err;
+
+	(void)state;
+	memset(long_id, 'i', sizeof(long_id) - 1);
+	memset(long_path, 'p', sizeof(long_path) - 1);
+	for (size_t i = 0; i < ARRAY_SIZE(many); i++)
+		many[i] = (char *)"x";
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		assert_int_equal(secret_bindings_validate(&rows[i].b, 1, "s", &err), -EINVAL);
+		assert_string_equal(err.field, rows[i].field);
+	}
+	assert_int_equal(secret_bindings_validate(list, SECRET_BINDINGS_MAX, "s", &err), 0);
+	assert_int_equal(secret_bindings_validate(list, SECRET_BINDINGS_MAX + 1, "s", &err),
+			 -EINVAL);
+}
+
 static void copies_are_deep(void **state)
 {
 	char *keys[] = {(char *)"A", NULL};
@@ -215,6 +251,7 @@ int main(void)
 		cmocka_unit_test(describing),
 		cmocka_unit_test(env_keys),
 		cmocka_unit_test(a_binding_holds_no_value),
+		cmocka_unit_test(bindings_are_bounded),
 		cmocka_unit_test(copies_are_deep),
 	};
 

@@ -255,6 +255,70 @@ static void predicates(void **state)
 	assert_false(workspace_is_zero(&(struct workspace){.kind = WORKSPACE_NONE}));
 }
 
+static void derivations(void **state)
+{
+	static const struct {
+		const char *repo, *base, *host, *path; /* NULL: there is none */
+	} rows[] = {
+		{REPO, "https://git.example.org/", "git.example.org", "team/app"},
+		{REPO "/", "https://git.example.org/", "git.example.org", "team/app"},
+		{" " REPO "\n", "https://git.example.org/", "git.example.org", "team/app"},
+		{"https://h//team/app//", "https://h/", "h", "team/app"},
+		{"HTTPS://Git.Example.org:8443/Team/App", "https://Git.Example.org:8443/",
+		 "Git.Example.org:8443", "Team/App"},
+		{"https://h/team/app.git.git", "https://h/", "h", "team/app.git"},
+		{"https://h/team/.git", "https://h/", "h", NULL},
+		{"https://h/team/app/x", "https://h/", "h", NULL},
+		{"https://h/app", "https://h/", "h", NULL},
+		{"https://h/", "https://h/", "h", NULL},
+		{"https://h", "https://h/", "h", NULL},
+		{"https://h/team//app", "https://h/", "h", NULL},
+		{"https://h/team/a%70p", "https://h/", "h", "team/app"},
+		{"https://h/team%2Fapp", "https://h/", "h", "team/app"},
+		{"https://h/team/a%2Fpp", "https://h/", "h", NULL},
+		{"https://h/team/app%00", "https://h/", "h", NULL},
+		{"https://h/team/%0aapp", "https://h/", "h", NULL},
+		{"https://h/../app", "https://h/", "h", NULL},
+		{"https://h/team/%2e%2e", "https://h/", "h", NULL},
+		{"https://u:p@h/team/app", "https://h/", "h", "team/app"},
+		{"http://h/team/app", NULL, "h", "team/app"},
+		{"git@h:team/app", NULL, "", NULL},
+		{"", NULL, "", NULL},
+		{NULL, NULL, "", NULL},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		struct workspace w = {.kind = WORKSPACE_GIT, .repo = (char *)rows[i].repo};
+		AUTO_FREE char *base = NULL;
+		AUTO_FREE char *path = NULL;
+		AUTO_FREE char *host = workspace_host(&w);
+
+		assert_int_equal(workspace_base_url(&w, &base), 0);
+		assert_int_equal(workspace_repo_path(&w, &path), 0);
+		assert_string_equal(base ? base : "-", rows[i].base ? rows[i].base : "-");
+		assert_string_equal(host, rows[i].host);
+		assert_string_equal(path ? path : "-", rows[i].path ? rows[i].path : "-");
+	}
+}
+
+static void descriptions(void **state)
+{
+	struct workspace w = {.kind = WORKSPACE_GIT,
+			      .repo = (char *)REPO,
+			      .ref = (char *)"main",
+			      .depth = 3,
+			      .credential_grant = (char *)"ci"};
+
+	(void)state;
+	AUTO_FREE char *git = workspace_describe(&w);
+	assert_string_equal(git, "git " REPO "@main depth 3 grant ci");
+	AUTO_FREE char *bind = workspace_describe(&(struct workspace){.kind = WORKSPACE_BIND});
+	assert_string_equal(bind, "bind");
+	AUTO_FREE char *zero = workspace_describe(&(struct workspace){0});
+	assert_string_equal(zero, "unspecified");
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -264,6 +328,8 @@ int main(void)
 		cmocka_unit_test(git_fields_are_for_git),
 		cmocka_unit_test(kinds_are_spelled_exactly),
 		cmocka_unit_test(predicates),
+		cmocka_unit_test(derivations),
+		cmocka_unit_test(descriptions),
 	};
 
 	return cmocka_run_group_tests_name("workspace", tests, fill_all, NULL);

@@ -41,9 +41,11 @@ CREATE TABLE session (
 CREATE UNIQUE INDEX session_list ON session (serial, name);
 -- One request asks for one session.
 CREATE UNIQUE INDEX session_origin ON session (origin_mount, origin_unique) WHERE origin_unique <> 0;
--- A start of the hub looks at these rows, not at a million finished ones.
-CREATE INDEX session_live ON session (executor_serial, serial) WHERE state IN ('pending', 'running');
-CREATE INDEX session_finished ON session (finished_at, serial, name)
+-- A start of the hub looks at these rows, not at a million finished ones. (The condition is looked
+-- at again for each row, so its column is there, too.)
+CREATE INDEX session_live ON session (executor_serial, serial, state)
+	WHERE state IN ('pending', 'running');
+CREATE INDEX session_finished ON session (finished_at, serial, name, state)
 	WHERE state IN ('exited', 'failed', 'killed');
 
 -- Sessions that are forgotten while their folders are still to be removed.

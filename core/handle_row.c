@@ -1,4 +1,4 @@
-#include "core/handle.h"
+#include "core/handle_row.h"
 
 #include <errno.h>
 #include <string.h>
@@ -6,7 +6,7 @@
 #include "core/store/query.h"
 #include "core/text.h"
 
-void handle_record_clear(struct handle_record *h)
+void handle_row_clear(struct handle_row *h)
 {
 	free(h->handle_id);
 	free(h->executor_id);
@@ -16,18 +16,18 @@ void handle_record_clear(struct handle_record *h)
 	free(h->image);
 	free(h->meta);
 	free(h->secrets);
-	*h = (struct handle_record){0};
+	*h = (struct handle_row){0};
 }
 
-void handle_record_list_clear(struct handle_record_list *list)
+void handle_row_list_clear(struct handle_row_list *list)
 {
 	for (size_t i = 0; i < list->n; i++)
-		handle_record_clear(&list->rows[i]);
+		handle_row_clear(&list->rows[i]);
 	free(list->rows);
-	*list = (struct handle_record_list){0};
+	*list = (struct handle_row_list){0};
 }
 
-int handle_record_validate(const struct handle_record *h, struct error *err)
+int handle_row_validate(const struct handle_row *h, struct error *err)
 {
 	const struct {
 		const char *field;
@@ -50,10 +50,10 @@ int handle_record_validate(const struct handle_record *h, struct error *err)
 	return 0;
 }
 
-int handle_record_put(struct store_tx *tx, const struct handle_record *h, struct error *err)
+int handle_row_put(struct store_tx *tx, const struct handle_row *h, struct error *err)
 {
 	AUTO_QUERY struct store_query q = {0};
-	int r = handle_record_validate(h, err);
+	int r = handle_row_validate(h, err);
 
 	if (r == 0)
 		r = store_query_begin(&q, tx,
@@ -80,9 +80,9 @@ int handle_record_put(struct store_tx *tx, const struct handle_record *h, struct
 	return r < 0 ? r : 0;
 }
 
-static int read_record(struct store_query *q, struct handle_record *ret, struct error *err)
+static int read_record(struct store_query *q, struct handle_row *ret, struct error *err)
 {
-	AUTO_HANDLE_RECORD struct handle_record h = {
+	AUTO_HANDLE_ROW struct handle_row h = {
 		.task_id = store_query_column_int(q, 5),
 		.pid = (pid_t)store_query_column_int(q, 6),
 		.started_at_ns = store_query_column_int(q, 8),
@@ -96,14 +96,14 @@ static int read_record(struct store_query *q, struct handle_record *ret, struct 
 		{4, &h.project_path}, {7, &h.image},       {10, &h.meta},  {11, &h.secrets},
 	};
 
-	for (size_t i = 0; i < ARRAY_SIZE(texts); i++) {
-		int r = store_query_column_dup(q, texts[i].column, texts[i].text, err);
+	int r = 0;
 
-		if (r < 0)
-			return r;
-	}
+	for (size_t i = 0; r == 0 && i < ARRAY_SIZE(texts); i++)
+		r = store_query_column_dup(q, texts[i].column, texts[i].text, err);
+	if (r < 0)
+		return r;
 	*ret = h;
-	h = (struct handle_record){0};
+	h = (struct handle_row){0};
 	return 0;
 }
 
@@ -111,13 +111,13 @@ static int read_record(struct store_query *q, struct handle_record *ret, struct 
 	"SELECT handle_id, executor_id, driver, external_id, project_path, task_id, pid, image, "  \
 	"started_at, deadline, meta, secrets FROM handle "
 
-int handle_record_list(struct store_tx *tx, const char *executor_id,
-		       struct handle_record_list *ret, struct error *err)
+int handle_row_list(struct store_tx *tx, const char *executor_id, struct handle_row_list *ret,
+		       struct error *err)
 {
 	static const char all[] = HANDLE_SELECT "ORDER BY started_at, handle_id";
 	static const char one[] =
 		HANDLE_SELECT "WHERE executor_id = ? ORDER BY started_at, handle_id";
-	AUTO_HANDLE_RECORD_LIST struct handle_record_list list = {0};
+	AUTO_HANDLE_ROW_LIST struct handle_row_list list = {0};
 	AUTO_QUERY struct store_query q = {0};
 	size_t cap = 0;
 	int r = store_query_begin(&q, tx, executor_id[0] ? one : all, err);
@@ -127,7 +127,8 @@ int handle_record_list(struct store_tx *tx, const char *executor_id,
 	if (executor_id[0])
 		store_query_text(&q, executor_id);
 	while ((r = store_query_next(&q, err)) > 0) {
-		struct handle_record *rows = store_rows_grow(list.rows, list.n, &cap, sizeof(*rows));
+		struct handle_row *rows =
+			store_rows_grow(list.rows, list.n, &cap, sizeof(*rows));
 
 		if (!rows)
 			return error_oom(err);
@@ -140,11 +141,11 @@ int handle_record_list(struct store_tx *tx, const char *executor_id,
 	if (r < 0)
 		return r;
 	*ret = list;
-	list = (struct handle_record_list){0};
+	list = (struct handle_row_list){0};
 	return 0;
 }
 
-int handle_record_delete(struct store_tx *tx, const char *handle_id, struct error *err)
+int handle_row_delete(struct store_tx *tx, const char *handle_id, struct error *err)
 {
 	AUTO_QUERY struct store_query q = {0};
 	int r = store_query_begin(&q, tx, "DELETE FROM handle WHERE handle_id = ?", err);

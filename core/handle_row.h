@@ -5,8 +5,8 @@
  * Drivers write one row when they dispatch, drop it when the workload is over, and read their own
  * rows back. No row holds a spec or a secret: `secrets` are the bindings (lease ids, names, paths).
  */
-#ifndef CLOOP_CORE_HANDLE_H
-#define CLOOP_CORE_HANDLE_H
+#ifndef CLOOP_CORE_HANDLE_ROW_H
+#define CLOOP_CORE_HANDLE_ROW_H
 
 #include <stddef.h>
 #include <stdint.h>
@@ -17,7 +17,7 @@
 
 struct store_tx;
 
-struct handle_record {
+struct handle_row {
 	char *handle_id;   /* the key: "<session>.<attempt>" */
 	char *executor_id; /* a driver adopts only its own rows */
 	char *driver;      /* the kind, for rows whose executor is gone */
@@ -37,30 +37,30 @@ struct handle_record {
 };
 
 /* Frees the texts and zeroes the struct. */
-void handle_record_clear(struct handle_record *h);
-#define AUTO_HANDLE_RECORD CLEANUP(handle_record_clear)
+void handle_row_clear(struct handle_row *h);
+#define AUTO_HANDLE_ROW CLEANUP(handle_row_clear)
 
-struct handle_record_list {
-	struct handle_record *rows;
+struct handle_row_list {
+	struct handle_row *rows;
 	size_t n;
 };
-void handle_record_list_clear(struct handle_record_list *list);
-#define AUTO_HANDLE_RECORD_LIST CLEANUP(handle_record_list_clear)
+void handle_row_list_clear(struct handle_row_list *list);
+#define AUTO_HANDLE_ROW_LIST CLEANUP(handle_row_list_clear)
 
 /*
  * The reference's HandleRecord.Validate: a row without handle, executor and external id (white
  * space does not count) could be seen but never attached to. -EINVAL with the field.
  */
-int handle_record_validate(const struct handle_record *h, struct error *err);
+int handle_row_validate(const struct handle_row *h, struct error *err);
 
 /* Validates, then inserts or replaces the row of that handle. */
-int handle_record_put(struct store_tx *tx, const struct handle_record *h, struct error *err);
+int handle_row_put(struct store_tx *tx, const struct handle_row *h, struct error *err);
 
 /* The rows of one executor, or all with "", oldest first. */
-int handle_record_list(struct store_tx *tx, const char *executor_id,
-		       struct handle_record_list *ret, struct error *err);
+int handle_row_list(struct store_tx *tx, const char *executor_id, struct handle_row_list *ret,
+		       struct error *err);
 
 /* Succeeds also when there is no such row: two ends of one workload may both report it. */
-int handle_record_delete(struct store_tx *tx, const char *handle_id, struct error *err);
+int handle_row_delete(struct store_tx *tx, const char *handle_id, struct error *err);
 
 #endif
