@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
@@ -61,7 +62,7 @@ int cgroup_file_write_number(int dir, const char *name, int64_t value)
 {
 	char text[32];
 
-	(void)snprintf(text, sizeof(text), "%lld", (long long)value);
+	(void)snprintf(text, sizeof(text), "%" PRId64, value);
 	return cgroup_file_write(dir, name, text);
 }
 
@@ -80,7 +81,7 @@ uint64_t cgroup_file_key(int dir, const char *name, const char *key)
 
 void cgroup_name(uint64_t serial, uint32_t attempt, char ret[static CGROUP_NAME_MAX])
 {
-	(void)snprintf(ret, CGROUP_NAME_MAX, "%016llx.%u", (unsigned long long)serial, attempt);
+	(void)snprintf(ret, CGROUP_NAME_MAX, "%016" PRIx64 ".%u", serial, attempt);
 }
 
 /* Returns the name of the file that failed, NULL when all is well; errno in *ret_error. */
@@ -91,9 +92,8 @@ static const char *set_v2_limits(int dir, const struct cgroup_limits *limits, in
 								       : CPU_PERIOD_US;
 		char text[64];
 
-		(void)snprintf(text, sizeof(text), "%lld %lld",
-			       (long long)(limits->cpu_millis * (period / 1000)),
-			       (long long)period);
+		(void)snprintf(text, sizeof(text), "%" PRId64 " %" PRId64,
+			       limits->cpu_millis * (period / 1000), period);
 		if ((*ret_error = cgroup_file_write(dir, "cpu.max", text)) < 0)
 			return "cpu.max";
 	}
@@ -322,11 +322,12 @@ static int group_signal(int dir, void *arg)
 /* The directory that lists all processes: of the unified leaf, or of any other. */
 static int any_dir(const struct cgroup *g)
 {
-	int dir = g->unified_fd;
-
-	for (int i = CGROUP_V1_N; dir < 0 && i-- > 0;)
-		dir = g->v1_fd[i];
-	return dir;
+	if (g->unified_fd >= 0)
+		return g->unified_fd;
+	for (int i = 0; i < CGROUP_V1_N; i++)
+		if (g->v1_fd[i] >= 0)
+			return g->v1_fd[i];
+	return -1;
 }
 
 static void wait_frozen(const struct cgroup *g, bool unified)

@@ -52,7 +52,7 @@ struct client_session {
 	int record_fd;
 	struct client_watch *watch;
 	size_t n_signals;
-	TAILQ_HEAD(, client_signal) signals;
+	TAILQ_HEAD(client_signals, client_signal) signals;
 };
 
 LIST_HEAD(client_bucket, client_session);

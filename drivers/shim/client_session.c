@@ -58,7 +58,7 @@ static void leave_phase(struct client_session *s)
 
 void client_session_free(struct client_session *s, bool tell)
 {
-	TAILQ_HEAD(, client_signal) signals = TAILQ_HEAD_INITIALIZER(signals);
+	struct client_signals signals = TAILQ_HEAD_INITIALIZER(signals);
 	struct client_signal *w;
 
 	leave_phase(s);

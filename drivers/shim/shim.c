@@ -24,7 +24,7 @@
 #define END_LAST_MS 100
 #define WRITE_RETRY_MS 1000
 /* The kernel ends others first. */
-#define SHIM_OOM_SCORE -900
+#define SHIM_OOM_SCORE (-900)
 
 /* Signals that end a process by themselves: a service manager or a terminal sends them to everybody,
  * and shims go on. */
