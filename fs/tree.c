@@ -66,7 +66,7 @@ static bool is_clone(struct node node)
 {
 	const struct node_file *file = node_file(node);
 
-	return file && file->type == FILE_TRANSACTION;
+	return file && (file->type == FILE_TRANSACTION || file->clone);
 }
 
 /*
@@ -257,9 +257,8 @@ static int set_text(struct hub *hub, struct node node, struct area_handle *h)
 	}
 	if (text.failed)
 		return text.failed;
-	int r = area_blob_set(hub->area, &h->text, h->uid, text.data, text.len);
-	if (r < 0)
-		return -ENOMEM;
+	if (area_blob_set(hub->area, &h->text, h->uid, text.data, text.len) < 0)
+		return -EDQUOT;
 	h->text_valid = 1;
 	return 0;
 }
@@ -277,7 +276,7 @@ static int open_node(struct hub *hub, fuse_req_t req, struct node node, int flag
 		return -EACCES;
 	struct area_handle *h = area_handle_new(hub->area, node_id(node), fuse_req_ctx(req)->uid);
 	if (!h)
-		return -ENFILE;
+		return -EDQUOT;
 	h->flags = (uint32_t)flags;
 	int r = set_caller(hub, req, h, writes);
 	if (r == 0 && file->type != FILE_LOG && file->type != FILE_STREAM && file->type != FILE_WAIT &&
@@ -312,7 +311,8 @@ static void op_open(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
 	}
 	if (wire_replaying(hub->wire))
 		h = area_handle_of_open(hub->area, wire_unique(hub->wire));
-	if (!h) {
+	bool made = !h;
+	if (made) {
 		int r = open_node(hub, req, node, fi->flags, &h);
 
 		if (r < 0) {
@@ -324,8 +324,13 @@ static void op_open(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
 	fi->fh = h->fh;
 	fi->direct_io = 1;
 	fi->keep_cache = 0;
-	/* ENOENT: the opener is gone, and no RELEASE will come. */
-	if (fuse_reply_open(req, fi) == -ENOENT)
+	/* Rendered on and on: an offset says nothing about where in the log it is. */
+	fi->nonseekable = node_file(node)->sequential;
+	/*
+	 * ENOENT: the opener is gone, and no RELEASE will come. Of a handle that an earlier hub made
+	 * it says that this hub had answered before it died: it is in use.
+	 */
+	if (fuse_reply_open(req, fi) == -ENOENT && made)
 		area_handle_drop(hub->area, h);
 }
 
@@ -404,9 +409,14 @@ static void op_read(fuse_req_t req, fuse_ino_t ino, size_t size, off_t off, stru
 			(void)fuse_reply_err(req, EINVAL);
 			return;
 		}
-		follow_read(hub_of(req), req, node, h, size, (uint64_t)off);
+		follow_read(hub_of(req), req, node, h, size, (uint64_t)off, fi->flags);
 		break;
 	default:
+		/* One inode for all callers, each of whom reads something else: nothing to cache. */
+		if (node_file(node)->per_caller && fi->lock_owner == 0) {
+			(void)fuse_reply_err(req, EINVAL);
+			return;
+		}
 		read_text(req, h, size, (uint64_t)off);
 		break;
 	}
