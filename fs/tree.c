@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <poll.h>
 #include <stdlib.h>
 #include <string.h>
@@ -108,6 +109,11 @@ static void op_lookup(fuse_req_t req, fuse_ino_t parent, const char *name)
 
 	if (!node_parse(parent, &dir)) {
 		(void)fuse_reply_err(req, ENOENT);
+		return;
+	}
+	/* The kernel lets longer ones through than statfs(2) says. */
+	if (strlen(name) > NAME_MAX) {
+		(void)fuse_reply_err(req, ENAMETOOLONG);
 		return;
 	}
 	int r = find(hub, dir, name, &node, &fixed_name);
@@ -631,6 +637,8 @@ static void change_entry(fuse_req_t req, fuse_ino_t parent, const char *name, en
 		c->uid = fuse_req_ctx(req)->uid;
 		(void)error_set(&c->err, EPERM, "nothing can be %s here",
 				op == CHANGE_MKDIR ? "made" : "removed");
+		error_remedy(&c->err, op == CHANGE_MKDIR ? "mkdir executors/ID makes an executor"
+							 : "rmdir executors/ID or sessions/ID");
 		change_refuse(c);
 		return;
 	}
@@ -729,7 +737,7 @@ static void op_statfs(fuse_req_t req, fuse_ino_t ino)
 {
 	/* The room that logs and the store have: what `df` of a control plane is asked for. */
 	struct hub *hub = hub_of(req);
-	struct statvfs st = {.f_bsize = 4096, .f_frsize = 4096, .f_namemax = 255};
+	struct statvfs st = {.f_bsize = 4096, .f_frsize = 4096, .f_namemax = NAME_MAX};
 	struct statvfs disk;
 
 	(void)ino;
