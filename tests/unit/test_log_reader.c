@@ -1,5 +1,7 @@
 #include "tests/unit/log_fixture.h"
 
+#include <limits.h>
+
 #include "core/json.h"
 #include "core/text.h"
 #include "drivers/shim/log_reader.h"
