@@ -17,6 +17,7 @@
 #include <fcntl.h>
 #include <getopt.h>
 #include <linux/capability.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -36,6 +37,7 @@
 #define EVENTS_MAX 64
 /* Rounds of ending what a dead shim left, and looks at the shims of earlier launchers. */
 #define RETRY_MS 10
+#define STOP_ROUNDS 100
 /* Room for the reports of a burst, where we may ask for it. */
 #define HUB_BUFFER_BYTES (4 << 20)
 #define CGROUP_PARENT "cloop"
@@ -275,6 +277,16 @@ static int run(struct launcher *l)
 	return 0;
 }
 
+/* What is being ended takes some milliseconds more; what cannot die is left to the next launcher. */
+static void finish_reaps(struct launcher *l)
+{
+	drop_hub(l);
+	for (int i = 0; i < STOP_ROUNDS && l->n_reaps > 0; i++) {
+		(void)poll(NULL, 0, RETRY_MS);
+		launcher_run_reaps(l);
+	}
+}
+
 /* --- start --- */
 
 /* Whether we may become other users: root in a container may not. */
@@ -431,6 +443,7 @@ int main(int argc, char **argv)
 	if (r == 0) {
 		launcher_sweep(&l);
 		r = run(&l);
+		finish_reaps(&l);
 	}
 	cgroup_tree_remove(&l.host.cgroups, l.cgroup_parent, l.cgroup_instance);
 	return r < 0 ? fail("event loop", r) : 0;

@@ -492,6 +492,7 @@ void fixture_signal(struct fixture *f, uint64_t serial, uint8_t key, enum shim_s
 	bool done = false;
 	struct error err;
 
+	fixture_until(f, f->outcomes[serial].n_started == 1);
 	if (shim_client_signal(f->client, serial, 1, bytes, signal, on_signalled, &done, &err) < 0)
 		fail_msg("signal: %s", err.reason);
 	fixture_until(f, done);
