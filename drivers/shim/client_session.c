@@ -207,7 +207,8 @@ static void on_shim(void *owner, int events)
 		if (r == -EAGAIN)
 			return;
 		if (r <= 0) {
-			client_session_resolve(s, 0);
+			/* A shim of another version: its files still say how it ends. */
+			client_session_resolve(s, r == -EPROTO ? CLIENT_FOREIGN_MS : 0);
 			return;
 		}
 		/* The shim of a later attempt: ours ended without a record. */

@@ -328,17 +328,34 @@ bool fixture_left(const struct fixture *f, uint64_t serial)
 	return false;
 }
 
-pid_t fixture_stopped_shim(const struct fixture *f)
+/* Counts the launcher's children; returns one that has stopped, 0 when there is none. */
+static pid_t look_at_shims(const struct fixture *f, int *ret_n)
 {
 	char path[64];
+	pid_t stopped = 0;
 	int pid;
 
 	(void)snprintf(path, sizeof(path), "/proc/%d/task/%d/children", f->launcher, f->launcher);
 	AUTO_FCLOSE FILE *children = fopen(path, "re");
-	while (children && fscanf(children, "%d", &pid) == 1)
+	for (*ret_n = 0; children && fscanf(children, "%d", &pid) == 1; (*ret_n)++)
 		if (fixture_state(pid) == 'T')
-			return pid;
-	return 0;
+			stopped = pid;
+	return stopped;
+}
+
+int fixture_shims(const struct fixture *f)
+{
+	int n;
+
+	(void)look_at_shims(f, &n);
+	return n;
+}
+
+pid_t fixture_stopped_shim(const struct fixture *f)
+{
+	int n;
+
+	return look_at_shims(f, &n);
 }
 
 static void check_groups_gone(const struct fixture *f)
@@ -475,6 +492,7 @@ void fixture_signal(struct fixture *f, uint64_t serial, uint8_t key, enum shim_s
 	bool done = false;
 	struct error err;
 
+	fixture_until(f, f->outcomes[serial].n_started == 1);
 	if (shim_client_signal(f->client, serial, 1, bytes, signal, on_signalled, &done, &err) < 0)
 		fail_msg("signal: %s", err.reason);
 	fixture_until(f, done);
