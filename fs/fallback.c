@@ -134,7 +134,8 @@ static void answer_kept(struct fallback *f, uint64_t unique)
 	if (in && len >= sizeof(*in)) {
 		struct area_handle *opened = NULL;
 
-		if (in->opcode == FUSE_OPEN || in->opcode == FUSE_OPENDIR || in->opcode == FUSE_CREATE)
+		if (in->opcode == FUSE_OPEN || in->opcode == FUSE_OPENDIR ||
+		    in->opcode == FUSE_CREATE)
 			opened = area_handle_of_open(f->area, unique);
 		if (opened)
 			area_handle_drop(f->area, opened);
