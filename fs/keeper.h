@@ -57,7 +57,7 @@ struct options;
 #define KEEPER_STOP_WAIT_MS 40000
 
 /*
- * Runs the service and returns its exit status; without `foreground`, returns in the caller's process
+ * Runs the service and returns its exit status. Without `foreground`, the caller's process returns
  * when the tree can be used.
  */
 int keeper_serve(const struct options *o);
