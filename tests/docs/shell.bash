@@ -8,6 +8,8 @@ cd ~ || exit
 
 on_error() {
 	local line=$1 status=$2 text
+	# The example as a whole fails with its last command, which was told already.
+	[[ ${BASH_SOURCE[1]} == "$example" ]] || return
 	# In a function or a loop of several lines, the line of the command itself.
 	text=$(sed -n "${line}p" "$example")
 	if [[ $text == *'# refused' ]]; then
