@@ -199,7 +199,11 @@ int executor_check_schedulable(const struct executor *e, struct error *err)
 		return x;
 	}
 	if (node_state_admin_held(node_state_parse(state))) {
-		x = error_set(err, EBUSY, "executor %s is %s%s%s", id, state, reason[0] ? ": " : "", reason);
+		/* The reason that stands for none begins with the state itself. */
+		if (strncmp(reason, state, strlen(state)) == 0)
+			x = error_set(err, EBUSY, "executor %s is %s", id, reason);
+		else
+			x = error_set(err, EBUSY, "executor %s is %s: %s", id, state, reason);
 		error_remedy(err, "echo uncordon > executors/%s/state, or use another executor", id);
 		return x;
 	}

@@ -292,6 +292,7 @@ void *area_request_keep(struct area *a, uint64_t unique, uint32_t len)
 
 	memcpy(data, area_staging(a), len);
 	a->slots[i].len = len;
+	a->slots[i].refused = 0;
 	publish64(&a->slots[i].unique, unique);
 	area_staging_clear(a);
 	index_add(a, i);
@@ -310,6 +311,43 @@ void area_request_done(struct area *a, uint64_t unique)
 	index_remove(a, at);
 	publish64(&a->slots[slot].unique, 0);
 	a->free_slots[c][a->n_free_slots[c]++] = slot;
+}
+
+void area_request_refuse(struct area *a, uint64_t unique, int code)
+{
+	uint32_t at = index_find(a, unique);
+
+	if (at != BY_UNIQUE_SIZE)
+		publish32(&a->slots[a->by_unique[at] - 1].refused, (uint32_t)code);
+}
+
+int area_request_refused(const struct area *a, uint64_t unique)
+{
+	uint32_t at = index_find(a, unique);
+
+	return at == BY_UNIQUE_SIZE ? 0 : (int)a->slots[a->by_unique[at] - 1].refused;
+}
+
+void area_request_shrink(struct area *a, uint64_t unique, uint32_t len)
+{
+	uint32_t at = index_find(a, unique);
+
+	if (at == BY_UNIQUE_SIZE)
+		return;
+	uint32_t old = a->by_unique[at] - 1;
+	if (class_of_slot(old) == CLASS_SMALL || a->n_free_slots[CLASS_SMALL] == 0 ||
+	    len > AREA_SMALL_SIZE || len > a->slots[old].len)
+		return;
+	uint32_t slot = a->free_slots[CLASS_SMALL][--a->n_free_slots[CLASS_SMALL]];
+
+	memcpy(slot_data(a, slot), slot_data(a, old), len);
+	a->slots[slot].len = len;
+	a->slots[slot].refused = a->slots[old].refused;
+	/* Killed between these, the request is there twice; the next process takes one of them. */
+	publish64(&a->slots[slot].unique, unique);
+	publish64(&a->slots[old].unique, 0);
+	a->by_unique[at] = slot + 1;
+	a->free_slots[class_of_slot(old)][a->n_free_slots[class_of_slot(old)]++] = old;
 }
 
 void *area_request_get(struct area *a, uint64_t unique, uint32_t *ret_len)
@@ -381,7 +419,8 @@ static int chunks_take(struct area *a, uid_t uid, size_t n, uint32_t *ret_head, 
 
 	if (!s)
 		return -ENOSPC;
-	if (n > a->n_free_chunks || (uid != 0 && s->chunks + n > AREA_CHUNKS_PER_UID))
+	size_t reserve = uid == 0 ? 0 : AREA_CHUNKS_RESERVE;
+	if (n + reserve > a->n_free_chunks || (uid != 0 && s->chunks + n > AREA_CHUNKS_PER_UID))
 		return -ENOSPC;
 
 	uint32_t head = 0, tail = 0;
@@ -487,7 +526,9 @@ struct area_handle *area_handle_new(struct area *a, uint64_t node, uid_t uid)
 {
 	struct share *share = share_of(a, uid);
 
-	if (!share || a->n_free_handles == 0 || (uid != 0 && share->handles >= AREA_HANDLES_PER_UID))
+	uint32_t reserve = uid == 0 ? 0 : AREA_HANDLES_RESERVE;
+	if (!share || a->n_free_handles <= reserve ||
+	    (uid != 0 && share->handles >= AREA_HANDLES_PER_UID))
 		return NULL;
 	share->handles++;
 	uint32_t i = a->free_handles[--a->n_free_handles];

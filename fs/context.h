@@ -10,6 +10,9 @@
 
 #include "fs/hub.h"
 
+/* Counters of what uids hold, by uid modulo this. */
+#define HUB_UID_COUNTERS 1024
+
 struct hub {
 	const struct hub_options *options;
 	uv_loop_t loop;
@@ -20,6 +23,7 @@ struct hub {
 	struct dispatch *dispatch;
 	struct prune *prune;
 	struct scanner_entry *scanners;
+	unsigned n_changes, n_changes_of[HUB_UID_COUNTERS];
 	uint16_t nonce; /* of the last clone handed out */
 	struct follow *follow;
 	struct logs *logs;
@@ -30,11 +34,13 @@ struct hub {
 	gid_t gid_cloop, gid_admin; /* 0 when the group is missing (root's hub) */
 	bool groups_missing;
 	int64_t started_ns; /* of the mount: a hub that takes over changes nothing */
-	int64_t changed_ns; /* of the last event */
 
 	bool stopping; /* blocked readers get end of file */
 	int exit_status;
 };
+
+/* An event was, or is about to be, told: /cloop/events and what shows the same has changed. */
+void hub_event(struct hub *hub);
 
 /* Ends the loop with that status as soon as the current callback returns. */
 void hub_exit(struct hub *hub, int status);

@@ -21,6 +21,8 @@
 #include "core/store/journal.h"
 #include "core/store/store.h"
 #include "drivers/localprocess/driver.h"
+#include "drivers/shim/log_reader.h"
+#include "drivers/shim/log_writer.h"
 #include "drivers/shim/session_dir.h"
 #include "fs/area.h"
 #include "fs/change.h"
@@ -34,12 +36,17 @@
 
 #define TICK_MS 1000
 
+/* Folders that could not be removed are tried again every so many ticks, so many at a time. */
+#define FORGET_TICKS 60
+#define FORGET_BATCH 64
+
 /* Everything that lives as long as the process; hub_run() owns it. */
 struct process {
 	struct hub hub;
 	struct driver *drivers[2]; /* ends with NULL */
 	struct localprocess *localprocess;
 	int sessions_fd, runtime_fd;
+	unsigned n_removals, ticks;
 	uv_async_t wake;
 	uv_timer_t tick;
 	uv_poll_t keeper;
@@ -65,6 +72,13 @@ void hub_log(const char *fmt, ...)
 		return;
 }
 
+void hub_event(struct hub *hub)
+{
+	area_header(hub->area)->events_ns = clock_now_ns();
+	watch_modified(hub, root_node("events"));
+	watch_modified(hub, root_node("status"));
+}
+
 void hub_exit(struct hub *hub, int status)
 {
 	hub->exit_status = status;
@@ -77,7 +91,8 @@ static void session_changed(void *user, uint32_t serial)
 {
 	struct hub *hub = user;
 
-	hub->changed_ns = clock_now_ns();
+	hub_event(hub);
+	logs_forget(hub, serial); /* a launch that is tried again makes another folder */
 	watch_modified_all(hub, (struct node){.kind = NODE_SESSION, .serial = serial});
 	follow_wake(hub, NODE_LIVE_SESSION, serial);
 }
@@ -86,6 +101,7 @@ static void session_created(void *user, uint32_t serial, const char *name)
 {
 	struct hub *hub = user;
 
+	area_header(hub->area)->sessions_ns = dispatch_changed_ns(hub->dispatch);
 	watch_created(hub, (struct node){.kind = NODE_SESSIONS}, name,
 		      (struct node){.kind = NODE_SESSION, .serial = serial});
 }
@@ -94,7 +110,9 @@ static void session_removed(void *user, uint32_t serial, const char *name)
 {
 	struct hub *hub = user;
 
-	hub->changed_ns = clock_now_ns();
+	hub_event(hub);
+	logs_forget(hub, serial);
+	area_header(hub->area)->sessions_ns = dispatch_changed_ns(hub->dispatch);
 	watch_deleted(hub, (struct node){.kind = NODE_SESSIONS}, name);
 	follow_wake(hub, NODE_LIVE_SESSION, serial);
 }
@@ -147,6 +165,7 @@ static void folder_removed(uv_work_t *work, int status)
 {
 	struct removal *r = work->data;
 
+	r->process->n_removals--;
 	if (status < 0 || r->result < 0) {
 		hub_log("the folder of forgotten session %u cannot be removed: %s", r->serial,
 			strerror(-r->result));
@@ -172,8 +191,64 @@ static void forget(void *user, uint32_t serial)
 	r->process = p;
 	r->serial = serial;
 	r->work.data = r;
-	if (uv_queue_work(&p->hub.loop, &r->work, remove_folder, folder_removed) < 0)
+	p->n_removals++;
+	if (uv_queue_work(&p->hub.loop, &r->work, remove_folder, folder_removed) < 0) {
+		p->n_removals--;
 		free(r);
+	}
+}
+
+/* --- logs of lost sessions ------------------------------------------------------------------ */
+
+struct mending {
+	uv_work_t work;
+	struct process *process;
+	uint32_t serial;
+	uint64_t quota_bytes;
+	int result;
+	uint64_t log_bytes; /* of the workload that are left */
+};
+
+static void mend_log(uv_work_t *work)
+{
+	struct mending *m = work->data;
+	AUTO_CLOSE int dir = session_dir_open(m->process->sessions_fd, m->serial);
+
+	AUTO_LOG_READER struct log_reader *reader = NULL;
+	struct log_sizes sizes;
+
+	m->result = dir < 0 ? dir
+			    : log_writer_repair(dir, m->quota_bytes, "the supervisor of this session was killed");
+	if (dir >= 0 && log_reader_open(dir, &reader, NULL) == 0 &&
+	    log_reader_sizes(reader, &sizes, NULL) == 0)
+		m->log_bytes = sizes.stdout_bytes + sizes.stderr_bytes;
+}
+
+static void log_mended(uv_work_t *work, int status)
+{
+	struct mending *m = work->data;
+
+	if (status < 0 || (m->result < 0 && m->result != -ENOENT))
+		hub_log("the log of lost session %u cannot be made whole: %s", m->serial,
+			strerror(-m->result));
+	if (m->process->hub.store) /* else the hub is ending, and the next one finds it lost again */
+		dispatch_mended(m->process->hub.dispatch, m->serial, m->log_bytes);
+	free(m);
+}
+
+static void mend(void *user, uint32_t serial, uint64_t log_quota_bytes)
+{
+	struct process *p = user;
+	struct mending *m = calloc(1, sizeof(*m));
+
+	if (m) {
+		*m = (struct mending){.process = p, .serial = serial, .quota_bytes = log_quota_bytes};
+		m->work.data = m;
+	}
+	if (!m || uv_queue_work(&p->hub.loop, &m->work, mend_log, log_mended) < 0) {
+		free(m);
+		dispatch_mended(p->hub.dispatch, serial, 0);
+	}
 }
 
 static void forget_doomed(void *user, int64_t serial)
@@ -245,9 +320,13 @@ static void on_wake(uv_async_t *async)
 
 static void on_tick(uv_timer_t *timer)
 {
-	struct hub *hub = timer->data;
+	struct process *p = timer->data;
+	struct hub *hub = &p->hub;
 
 	dispatch_tick(hub->dispatch);
+	follow_tick(hub);
+	if (++p->ticks % FORGET_TICKS == 0 && p->n_removals == 0)
+		(void)session_list_doomed(store_reader(hub->store), 0, FORGET_BATCH, forget_doomed, p, NULL);
 }
 
 /* --- start ---------------------------------------------------------------------------------- */
@@ -377,16 +456,20 @@ static const struct dispatch_hooks hooks = {
 	.removed = session_removed,
 	.inflight = inflight_changed,
 	.log = say,
+	.mend = mend,
 	.forget = forget,
 };
 
-static void boot_text(char ret[static 2 * BOOT_ID_BYTES + 1])
+static int boot_text(char ret[static 2 * BOOT_ID_BYTES + 1], struct error *err)
 {
-	uint8_t id[BOOT_ID_BYTES] = {0};
+	uint8_t id[BOOT_ID_BYTES];
+	int r = boot_id_read(id);
 
-	(void)boot_id_read(id);
+	if (r < 0)
+		return error_set(err, -r, "cannot read the boot id of this machine: %s", strerror(-r));
 	for (size_t i = 0; i < BOOT_ID_BYTES; i++)
 		(void)snprintf(ret + 2 * i, 3, "%02x", id[i]);
+	return 0;
 }
 
 static int prepare_domain(struct process *p, struct error *err)
@@ -394,8 +477,9 @@ static int prepare_domain(struct process *p, struct error *err)
 	struct hub *hub = &p->hub;
 	char boot[2 * BOOT_ID_BYTES + 1];
 
-	boot_text(boot);
-	int r = open_directory(hub->options->state_dir, "sessions", &p->sessions_fd, err);
+	int r = boot_text(boot, err);
+	if (r >= 0)
+		r = open_directory(hub->options->state_dir, "sessions", &p->sessions_fd, err);
 	if (r >= 0)
 		r = open_directory(hub->options->runtime_dir, NULL, &p->runtime_fd, err);
 	if (r < 0)
@@ -420,7 +504,7 @@ static int prepare_domain(struct process *p, struct error *err)
 		return r;
 	p->drivers[0] = localprocess_driver(p->localprocess);
 	r = fleet_load(hub->fleet, store_reader(hub->store), err);
-	return r < 0 ? r : dispatch_load(hub->dispatch, err);
+	return r < 0 ? r : dispatch_load(hub->dispatch, area_header(hub->area)->sessions_ns, err);
 }
 
 static int prepare_tree(struct process *p, struct error *err)
@@ -452,7 +536,8 @@ static int prepare_loop(struct process *p, struct error *err)
 		r = uv_timer_start(&p->tick, on_tick, TICK_MS, TICK_MS);
 	if (r == 0)
 		r = uv_poll_init(&hub->loop, &p->keeper, hub->options->keeper_fd);
-	p->wake.data = p->tick.data = p->keeper.data = hub;
+	p->wake.data = p->keeper.data = hub;
+	p->tick.data = p;
 	if (r == 0)
 		r = uv_poll_start(&p->keeper, UV_READABLE | UV_DISCONNECT, on_keeper);
 	return r < 0 ? error_set(err, -r, "cannot set up the event loop: %s", uv_strerror(r)) : 0;
@@ -466,9 +551,14 @@ static int serve(struct process *p, struct error *err)
 	if (r < 0)
 		return r;
 	struct area_header *h = area_header(hub->area);
-	if (h->hub_epoch++ == 0)
-		h->served_ns = clock_now_ns();
-	hub->started_ns = hub->changed_ns = h->served_ns;
+	h->hub_epoch++;
+	if (h->served_ns == 0) {
+		int64_t now = clock_now_ns();
+
+		h->events_ns = h->sessions_ns = h->executors_ns = now;
+		h->served_ns = now;
+	}
+	hub->started_ns = h->served_ns;
 	hub->nonce = (uint16_t)(h->hub_epoch * 4099); /* apart from the clones of earlier hubs */
 	r = prepare_store(p, err);
 	if (r >= 0)
@@ -479,7 +569,6 @@ static int serve(struct process *p, struct error *err)
 		r = wire_replay_init(hub->wire, err);
 	if (r < 0)
 		return r;
-	(void)session_list_doomed(store_reader(hub->store), 0, INT32_MAX, forget_doomed, p, NULL);
 	r = wire_replay_requests(hub->wire, err);
 	if (r >= 0)
 		r = wire_start(hub->wire, err);

@@ -169,7 +169,6 @@ static void append(bool tail_lies)
 	struct log_writer w;
 	struct log_sizes s;
 	struct stat st;
-	char buf[sizeof(text)];
 	int e = log_writer_open(&w, dir_fd, QUOTA, true);
 
 	if (e < 0) {
@@ -187,6 +186,8 @@ static void append(bool tail_lies)
 	REQUIRE((uint64_t)st.st_size == LOG_RECORD_OFFSET(s.records));
 	/* Unless it went to a log.tail whose counts are at their end. */
 	if (!s.ended && !tail_lies) {
+		char buf[sizeof(text)];
+
 		REQUIRE(log_reader_pread(r, LOG_VIEW_LOG, buf, sizeof(text),
 					 s.log_bytes - sizeof(text), NULL) == sizeof(text));
 		REQUIRE(memcmp(buf, text, sizeof(text)) == 0);

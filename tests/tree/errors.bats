@@ -181,7 +181,7 @@ config() {
 	like "$(jq -r .reason <<< "$refusal")" 'cordoned: new disk$'
 	put "$M/executors/busy/state" drain
 	refused EBUSY '' put "$M/executors/busy/start" '{"argv":["/bin/true"]}'
-	like "$(jq -r .reason <<< "$refusal")" 'draining$'
+	like "$(jq -r .reason <<< "$refusal")" 'is draining, by an operator'
 	put "$M/sessions/$id/signal" kill
 	equal "$(ended "$id")" 137
 	rmdir "$M/sessions/$id" "$M/executors/busy"

@@ -279,6 +279,53 @@ static void many_requests_come_and_go(void **state)
 	area_free(a);
 }
 
+/* A held WRITE whose bytes are in its document gives its large slot back, and is never lost. */
+static void a_shrunk_request_is_there_once(void **state)
+{
+	AUTO_CLOSE int fd = create();
+	struct area *a = attach(fd);
+	uint32_t len = 0;
+
+	(void)state;
+	stage(a, 5, FUSE_WRITE, AREA_MEDIUM_SIZE + 1);
+	(void)area_request_keep(a, 5, AREA_MEDIUM_SIZE + 1);
+	area_request_refuse(a, 5, EBUSY);
+	record(fd);
+	snapshot();
+	area_request_shrink(a, 5, 80);
+	snapshot();
+	stop_recording();
+	const struct fuse_in_header *in = area_request_get(a, 5, &len);
+	assert_non_null(in);
+	assert_int_equal(len, 80);
+	assert_int_equal(in->unique, 5);
+	assert_int_equal(in->opcode, FUSE_WRITE);
+	assert_int_equal(area_request_refused(a, 5), EBUSY);
+
+	for (size_t i = 0; i < tape.n; i++) {
+		struct area *next = attach(tape.copies[i]);
+		AUTO_FREE uint64_t *list = NULL;
+
+		assert_int_equal(area_requests(next, &list), 1);
+		assert_int_equal(list[0], 5);
+		assert_int_equal(area_request_refused(next, 5), EBUSY);
+		area_request_done(next, 5);
+		assert_int_equal(area_request_refused(next, 5), 0);
+		area_free(next);
+	}
+	erase_tape();
+
+	/* So any number of them leaves room for large requests. */
+	for (uint64_t unique = 7; unique < 7 + 20 * AREA_LARGE_COUNT; unique += 2) {
+		assert_true(area_can_take(a));
+		stage(a, unique, FUSE_WRITE, AREA_MAX_REQUEST);
+		(void)area_request_keep(a, unique, AREA_MAX_REQUEST);
+		assert_int_equal(area_request_refused(a, unique), 0);
+		area_request_shrink(a, unique, 80);
+	}
+	area_free(a);
+}
+
 static void a_full_area_takes_nothing_more(void **state)
 {
 	AUTO_CLOSE int fd = create();
@@ -754,6 +801,7 @@ int main(void)
 		cmocka_unit_test(a_request_is_never_lost_and_never_there_twice),
 		cmocka_unit_test(requests_without_an_answer_are_not_kept),
 		cmocka_unit_test(many_requests_come_and_go),
+		cmocka_unit_test(a_shrunk_request_is_there_once),
 		cmocka_unit_test(a_full_area_takes_nothing_more),
 		cmocka_unit_test(a_handle_is_there_once_it_is_published),
 		cmocka_unit_test(a_write_is_appended_exactly_once),
