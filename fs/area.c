@@ -215,6 +215,7 @@ void *area_request_keep(struct area *a, uint64_t unique, uint32_t len)
 
 	memcpy(data, area_staging(a), len);
 	a->slots[i].len = len;
+	a->slots[i].refused = 0;
 	publish64(&a->slots[i].unique, unique);
 	area_staging_clear(a);
 	index_add(a, i);
@@ -233,6 +234,43 @@ void area_request_done(struct area *a, uint64_t unique)
 	index_remove(a, at);
 	publish64(&a->slots[slot].unique, 0);
 	a->free_slots[c][a->n_free_slots[c]++] = slot;
+}
+
+void area_request_refuse(struct area *a, uint64_t unique, int code)
+{
+	uint32_t at = index_find(a, unique);
+
+	if (at != BY_UNIQUE_SIZE)
+		publish32(&a->slots[a->by_unique[at] - 1].refused, (uint32_t)code);
+}
+
+int area_request_refused(const struct area *a, uint64_t unique)
+{
+	uint32_t at = index_find(a, unique);
+
+	return at == BY_UNIQUE_SIZE ? 0 : (int)a->slots[a->by_unique[at] - 1].refused;
+}
+
+void area_request_shrink(struct area *a, uint64_t unique, uint32_t len)
+{
+	uint32_t at = index_find(a, unique);
+
+	if (at == BY_UNIQUE_SIZE)
+		return;
+	uint32_t old = a->by_unique[at] - 1;
+	if (class_of_slot(old) == CLASS_SMALL || a->n_free_slots[CLASS_SMALL] == 0 ||
+	    len > AREA_SMALL_SIZE || len > a->slots[old].len)
+		return;
+	uint32_t slot = a->free_slots[CLASS_SMALL][--a->n_free_slots[CLASS_SMALL]];
+
+	memcpy(slot_data(a, slot), slot_data(a, old), len);
+	a->slots[slot].len = len;
+	a->slots[slot].refused = a->slots[old].refused;
+	/* Killed between these, the request is there twice; the next process takes one of them. */
+	publish64(&a->slots[slot].unique, unique);
+	publish64(&a->slots[old].unique, 0);
+	a->by_unique[at] = slot + 1;
+	a->free_slots[class_of_slot(old)][a->n_free_slots[class_of_slot(old)]++] = old;
 }
 
 void *area_request_get(struct area *a, uint64_t unique, uint32_t *ret_len)
@@ -299,6 +337,10 @@ static void adopt_blob(struct area *a, unsigned char *used, struct area_blob *bl
 
 static void adopt_handle(struct area *a, unsigned char *used, struct area_handle *h)
 {
+	struct share *share = area_share_of(a, h->uid);
+
+	if (share)
+		share->handles++;
 	if (h->pending_unique)
 		h->doc.len = h->pending_len;
 	adopt_blob(a, used, &h->more_groups, h->uid);

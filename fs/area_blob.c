@@ -34,7 +34,8 @@ static int chunks_take(struct area *a, uid_t uid, size_t n, uint32_t *ret_head, 
 
 	if (!s)
 		return -ENOSPC;
-	if (n > a->n_free_chunks || (uid != 0 && s->chunks + n > AREA_CHUNKS_PER_UID))
+	size_t reserve = uid == 0 ? 0 : AREA_CHUNKS_RESERVE;
+	if (n + reserve > a->n_free_chunks || (uid != 0 && s->chunks + n > AREA_CHUNKS_PER_UID))
 		return -ENOSPC;
 
 	uint32_t head = 0, tail = 0;
@@ -130,10 +131,15 @@ void area_blob_clear(struct area *a, struct area_blob *blob, uid_t uid)
 
 /* --- handles -------------------------------------------------------------------------------- */
 
-struct area_handle *area_handle_new(struct area *a, uint64_t node)
+struct area_handle *area_handle_new(struct area *a, uint64_t node, uid_t uid)
 {
-	if (a->n_free_handles == 0)
+	struct share *share = area_share_of(a, uid);
+
+	uint32_t reserve = uid == 0 ? 0 : AREA_HANDLES_RESERVE;
+	if (!share || a->n_free_handles <= reserve ||
+	    (uid != 0 && share->handles >= AREA_HANDLES_PER_UID))
 		return NULL;
+	share->handles++;
 	uint32_t i = a->free_handles[--a->n_free_handles];
 	struct area_handle *h = &a->handles[i];
 	uint64_t sequence = a->header->next_fh;
@@ -142,6 +148,7 @@ struct area_handle *area_handle_new(struct area *a, uint64_t node)
 	memset(h, 0, sizeof(*h));
 	h->fh = sequence * AREA_HANDLES + i;
 	h->node = node;
+	h->uid = uid;
 	return h;
 }
 
@@ -171,6 +178,9 @@ void area_handle_drop(struct area *a, struct area_handle *h)
 	uint32_t i = handle_index(h->fh);
 
 	publish64(&a->open[i], 0);
+	struct share *share = area_share_of(a, h->uid);
+	if (share && share->handles > 0)
+		share->handles--;
 	chunks_give_back(a, h->uid, h->more_groups.head);
 	chunks_give_back(a, h->uid, h->doc.head);
 	chunks_give_back(a, h->uid, h->text.head);

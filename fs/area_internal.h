@@ -36,6 +36,7 @@ enum slot_class { CLASS_SMALL, CLASS_MEDIUM, CLASS_LARGE, N_CLASSES };
 struct share {
 	uint32_t uid;
 	uint32_t chunks;
+	uint32_t handles;
 	struct share *next;
 };
 
@@ -96,7 +97,7 @@ static inline uint32_t handle_index(uint64_t fh)
 	return (uint32_t)(fh % AREA_HANDLES);
 }
 
-/* What a uid holds of the chunks; NULL when out of memory. */
+/* What a uid holds of chunks and handles; NULL when out of memory. */
 struct share *area_share_of(struct area *a, uid_t uid);
 
 #endif

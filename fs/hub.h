@@ -7,6 +7,7 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 /* What the keeper hands to a hub: open descriptors and absolute paths. All borrowed. */
 struct hub_options {

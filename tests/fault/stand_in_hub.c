@@ -119,6 +119,7 @@ static void answer_init(struct stand_in *s)
 	/* Again each time: a reply that the kernel has already is refused without harm. */
 	if (write(s->o->fuse_fd, h->init_reply, h->init_reply_len) < 0 && errno != ENOENT)
 		exit(5);
+	__atomic_store_n(&h->init_answered, 1, __ATOMIC_RELEASE);
 }
 
 int hub_check_init(const struct hub_options *options)
@@ -188,7 +189,7 @@ static void open_file(struct stand_in *s, const struct fuse_in_header *in)
 	struct fuse_open_out out = {.open_flags = FOPEN_DIRECT_IO};
 
 	if (!h)
-		h = area_handle_new(s->area, in->nodeid);
+		h = area_handle_new(s->area, in->nodeid, 0);
 	if (!h) {
 		reply(s, in, -ENFILE, NULL, 0);
 		return;

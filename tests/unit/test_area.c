@@ -288,6 +288,53 @@ static void many_requests_come_and_go(void **state)
 	area_free(a);
 }
 
+/* A held WRITE whose bytes are in its document gives its large slot back, and is never lost. */
+static void a_shrunk_request_is_there_once(void **state)
+{
+	AUTO_CLOSE int fd = create();
+	struct area *a = attach(fd);
+	uint32_t len = 0;
+
+	(void)state;
+	stage(a, 5, FUSE_WRITE, AREA_MEDIUM_SIZE + 1);
+	(void)area_request_keep(a, 5, AREA_MEDIUM_SIZE + 1);
+	area_request_refuse(a, 5, EBUSY);
+	record(fd);
+	snapshot();
+	area_request_shrink(a, 5, 80);
+	snapshot();
+	stop_recording();
+	const struct fuse_in_header *in = area_request_get(a, 5, &len);
+	assert_non_null(in);
+	assert_int_equal(len, 80);
+	assert_int_equal(in->unique, 5);
+	assert_int_equal(in->opcode, FUSE_WRITE);
+	assert_int_equal(area_request_refused(a, 5), EBUSY);
+
+	for (size_t i = 0; i < tape.n; i++) {
+		struct area *next = attach(tape.copies[i]);
+		AUTO_FREE uint64_t *list = NULL;
+
+		assert_int_equal(area_requests(next, &list), 1);
+		assert_int_equal(list[0], 5);
+		assert_int_equal(area_request_refused(next, 5), EBUSY);
+		area_request_done(next, 5);
+		assert_int_equal(area_request_refused(next, 5), 0);
+		area_free(next);
+	}
+	erase_tape();
+
+	/* So any number of them leaves room for large requests. */
+	for (uint64_t unique = 7; unique < 7 + 20 * AREA_LARGE_COUNT; unique += 2) {
+		assert_true(area_can_take(a));
+		stage(a, unique, FUSE_WRITE, AREA_MAX_REQUEST);
+		(void)area_request_keep(a, unique, AREA_MAX_REQUEST);
+		assert_int_equal(area_request_refused(a, unique), 0);
+		area_request_shrink(a, unique, 80);
+	}
+	area_free(a);
+}
+
 static void a_full_area_takes_nothing_more(void **state)
 {
 	AUTO_CLOSE int fd = create();
@@ -316,10 +363,9 @@ static void a_handle_is_there_once_it_is_published(void **state)
 
 	(void)state;
 	record(fd);
-	h = area_handle_new(a, 77);
+	h = area_handle_new(a, 77, 1000);
 	assert_non_null(h);
 	fh = h->fh;
-	h->uid = 1000;
 	area_handle_publish(a, h, 12);
 	area_handle_drop(a, h);
 	stop_recording();
@@ -338,7 +384,7 @@ static void a_handle_is_there_once_it_is_published(void **state)
 		}
 		assert_int_equal(area_handle_count(next), h ? 1 : 0);
 		/* A number is never given out twice. */
-		struct area_handle *other = area_handle_new(next, 1);
+		struct area_handle *other = area_handle_new(next, 1, 0);
 		assert_non_null(other);
 		if (i > 0)
 			assert_true(other->fh != fh);
@@ -350,10 +396,9 @@ static void a_handle_is_there_once_it_is_published(void **state)
 
 static struct area_handle *open_handle(struct area *a, uint64_t unique)
 {
-	struct area_handle *h = area_handle_new(a, 3);
+	struct area_handle *h = area_handle_new(a, 3, 1000);
 
 	assert_non_null(h);
-	h->uid = 1000;
 	area_handle_publish(a, h, unique);
 	return h;
 }
@@ -522,13 +567,38 @@ static void handles_run_out_and_come_back(void **state)
 	size_t n = 0;
 
 	(void)state;
-	for (; (h = area_handle_new(a, 1)); n++) {
+	for (; (h = area_handle_new(a, 1, 0)); n++) {
 		area_handle_publish(a, h, 2 * n + 2);
 		last = h;
 	}
 	assert_int_equal(n, AREA_HANDLES);
 	area_handle_drop(a, last);
-	assert_non_null(area_handle_new(a, 1));
+	assert_non_null(area_handle_new(a, 1, 0));
+	area_free(a);
+}
+
+/* One user cannot take the last one from everybody else. */
+static void a_user_has_a_share_of_the_handles(void **state)
+{
+	AUTO_CLOSE int fd = create();
+	struct area *a = attach(fd);
+	struct area_handle *h, *last = NULL;
+	size_t n = 0;
+
+	(void)state;
+	for (; (h = area_handle_new(a, 1, 1000)); n++) {
+		area_handle_publish(a, h, 2 * n + 2);
+		last = h;
+	}
+	assert_int_equal(n, AREA_HANDLES_PER_UID);
+	assert_non_null(area_handle_new(a, 1, 1001));
+	assert_non_null(area_handle_new(a, 1, 0));
+	/* The next process counts the same. */
+	struct area *next = attach(fd);
+	assert_null(area_handle_new(next, 1, 1000));
+	area_free(next);
+	area_handle_drop(a, last);
+	assert_non_null(area_handle_new(a, 1, 1000));
 	area_free(a);
 }
 
@@ -740,6 +810,7 @@ int main(void)
 		cmocka_unit_test(a_request_is_never_lost_and_never_there_twice),
 		cmocka_unit_test(requests_without_an_answer_are_not_kept),
 		cmocka_unit_test(many_requests_come_and_go),
+		cmocka_unit_test(a_shrunk_request_is_there_once),
 		cmocka_unit_test(a_full_area_takes_nothing_more),
 		cmocka_unit_test(a_handle_is_there_once_it_is_published),
 		cmocka_unit_test(a_write_is_appended_exactly_once),
@@ -748,6 +819,7 @@ int main(void)
 		cmocka_unit_test(a_dropped_handle_gives_everything_back),
 		cmocka_unit_test(one_user_does_not_starve_the_rest),
 		cmocka_unit_test(handles_run_out_and_come_back),
+		cmocka_unit_test(a_user_has_a_share_of_the_handles),
 		cmocka_unit_test(a_mailbox_survives),
 		cmocka_unit_test(the_oldest_mailbox_makes_room),
 		cmocka_unit_test(what_is_no_area_is_refused),

@@ -82,7 +82,7 @@ static uint64_t leave_handle(struct device *d, uint64_t open_unique, const char 
 	struct area *a = NULL;
 
 	assert_int_equal(area_attach(d->area_fd, &a, NULL), 0);
-	struct area_handle *h = area_handle_new(a, 3);
+	struct area_handle *h = area_handle_new(a, 3, 0);
 	assert_non_null(h);
 	area_handle_publish(a, h, open_unique);
 	uint64_t fh = h->fh;
@@ -157,6 +157,8 @@ static void nothing_is_read_before_init_was_answered(void **state)
 	area_header(a)->init_len = 56;
 	assert_false(fallback_may_serve(d->fallback));
 	area_header(a)->init_reply_len = 80;
+	assert_false(fallback_may_serve(d->fallback));
+	area_header(a)->init_answered = 1;
 	assert_true(fallback_may_serve(d->fallback));
 	area_free(a);
 }

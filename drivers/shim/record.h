@@ -1,0 +1,110 @@
+/*
+ * The launch record: everything a shim needs to know to run one workload, in one flat piece of
+ * memory. A specification may be 1 MiB, so it is never sent inline: it lies in a sealed memfd that
+ * travels with the LAUNCH message. libc only.
+ *
+ * Layout: a launch_header; n_groups gids of 4 bytes; then strings, each with its NUL: work_dir,
+ * n_argv arguments, n_env times "NAME=value". Nothing follows. The reader trusts nothing: seals,
+ * sizes, counts and strings are checked, and because of the seals they stay as they were checked.
+ *
+ * The values in env may be secret. They are in the memfd and in the mapping only, and both go away
+ * when the workload runs.
+ */
+#ifndef CLOOP_DRIVERS_SHIM_RECORD_H
+#define CLOOP_DRIVERS_SHIM_RECORD_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+struct error;
+
+/* A document is at most 1 MiB; to that the hub adds its inherited environment and what leases put
+ * into it, which execve() bounds at 6 MiB with all pointers. */
+#define LAUNCH_RECORD_MAX ((size_t)4 << 20)
+/* Arguments and environment together. execve() itself refuses more pointers than its 6 MiB hold. */
+#define LAUNCH_STRINGS_MAX 262144U
+/* The kernel's own NGROUPS_MAX. */
+#define LAUNCH_GROUPS_MAX 65536U
+/* Failover re-dispatches a handful of times; this bounds the names of files. */
+#define LAUNCH_ATTEMPT_MAX 9999U
+
+struct launch_header {
+	char magic[8]; /* LAUNCH_MAGIC */
+	uint32_t version;
+	uint32_t size; /* of the whole record, in bytes */
+	uint64_t serial;
+	uint32_t attempt; /* from 1 */
+	uint32_t uid;
+	uint32_t gid;
+	uint32_t n_groups;
+	uint32_t n_argv;
+	uint32_t n_env;
+	int64_t timeout_ms;       /* 0: none */
+	uint64_t log_quota_bytes; /* 0: LOG_QUOTA_MAX_BYTES (log_format.h) */
+	uint64_t forbidden_dev;   /* st_dev of the mount itself; 0: none */
+	int64_t cpu_millis;       /* thousandths of a CPU; 0: no limit */
+	int64_t memory_mb;        /* MiB; 0: no limit */
+	int64_t pids;             /* 0: no limit */
+};
+
+#define LAUNCH_MAGIC "clooplnc"
+#define LAUNCH_VERSION 1U
+
+/* What the hub asks for. All pointers are borrowed. */
+struct launch_request {
+	uint64_t serial;
+	uint32_t attempt;
+	uid_t uid;
+	gid_t gid;
+	const gid_t *groups;
+	size_t n_groups;
+	const char *const *argv; /* argv[0] without a slash is sought in the PATH of env */
+	size_t n_argv;
+	const char *const *env; /* complete: nothing is inherited */
+	size_t n_env;
+	const char *work_dir; /* absolute */
+	int64_t timeout_ms;
+	uint64_t log_quota_bytes;
+	dev_t forbidden_dev;
+	int64_t cpu_millis;
+	int64_t memory_mb;
+	int64_t pids;
+};
+
+/*
+ * Writes the record into a new sealed memfd. Errors, with the field: EINVAL for what no reader would
+ * accept, E2BIG for too much of it. For the hub (uses core/error.h).
+ */
+int launch_record_encode(const struct launch_request *request, int *ret_fd, struct error *err);
+
+/* A record that was mapped and checked. Strings and groups point into the mapping. */
+struct launch_record {
+	const struct launch_header *header;
+	const uint32_t *groups;
+	const char *work_dir;
+	char **argv; /* ends with NULL */
+	char **env;  /* ends with NULL */
+	void *mapping;
+	size_t mapping_size;
+	void *pointers;
+	size_t pointers_size;
+};
+
+/* Checks len bytes as they would be read from a memfd, and nothing else: 0, -EINVAL or -E2BIG. */
+int launch_record_check(const void *data, size_t len);
+
+/*
+ * Maps and checks the record in fd, which must be sealed against writing, growing and shrinking.
+ * Errors: -EINVAL (not a record, not sealed), -E2BIG, or what the system said.
+ */
+int launch_record_map(int fd, struct launch_record *ret);
+
+/* Unmaps; accepts one that is all zero, and leaves it so. */
+void launch_record_unmap(struct launch_record *record);
+
+/* The value of a variable in the record's environment (the first one), NULL when absent. */
+const char *launch_record_env(const struct launch_record *record, const char *name);
+
+#endif

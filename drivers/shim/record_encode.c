@@ -1,0 +1,158 @@
+#include "drivers/shim/record.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "core/error.h"
+#include "core/owner.h"
+
+#ifndef MFD_NOEXEC_SEAL
+#define MFD_NOEXEC_SEAL 0x0008U
+#endif
+
+static int check_request(const struct launch_request *q, struct error *err)
+{
+	const struct {
+		const char *field;
+		int64_t value;
+	} numbers[] = {{"timeout_minutes", q->timeout_ms},
+		       {"resource_limits.cpu_millis", q->cpu_millis},
+		       {"resource_limits.memory_mb", q->memory_mb},
+		       {"resource_limits.pids", q->pids}};
+
+	for (size_t i = 0; i < ARRAY_SIZE(numbers); i++)
+		if (numbers[i].value < 0) {
+			int r = error_set_kind(err, EINVAL, ERROR_INVALID_SPEC, "is negative");
+			error_field(err, "%s", numbers[i].field);
+			return r;
+		}
+	if (!q->work_dir || q->work_dir[0] != '/') {
+		int r = error_set_kind(err, EINVAL, ERROR_INVALID_SPEC, "is not an absolute path");
+		error_field(err, "work_dir");
+		error_remedy(err, "give the directory's full path, beginning with /");
+		return r;
+	}
+	if (q->n_argv == 0 || q->argv[0][0] == '\0') {
+		int r = error_set_kind(err, EINVAL, ERROR_INVALID_SPEC,
+				       "names nothing to execute");
+		error_field(err, "argv");
+		return r;
+	}
+	if (q->n_argv > LAUNCH_STRINGS_MAX || q->n_env > LAUNCH_STRINGS_MAX - q->n_argv) {
+		int r = error_set(err, E2BIG, "has too many entries (with env, at most %u)",
+				  LAUNCH_STRINGS_MAX);
+		error_field(err, "argv");
+		return r;
+	}
+	for (size_t i = 0; i < q->n_env; i++) {
+		const char *equals = strchr(q->env[i], '=');
+
+		/* The entry itself is not quoted: it may hold a secret. */
+		if (!equals || equals == q->env[i]) {
+			int r = error_set_kind(err, EINVAL, ERROR_INVALID_SPEC,
+					       "is not of the form NAME=value");
+			error_field(err, "env[%zu]", i);
+			return r;
+		}
+	}
+	if (q->n_groups > LAUNCH_GROUPS_MAX)
+		return error_set(err, E2BIG, "the caller is in more than %u groups",
+				 LAUNCH_GROUPS_MAX);
+	return 0;
+}
+
+/* The size of the record, 0 when it is larger than a record can be. */
+static size_t record_size(const struct launch_request *q)
+{
+	size_t size = sizeof(struct launch_header) + q->n_groups * sizeof(uint32_t) +
+		      strlen(q->work_dir) + 1;
+
+	for (size_t i = 0; i < q->n_argv && size <= LAUNCH_RECORD_MAX; i++)
+		size += strlen(q->argv[i]) + 1;
+	for (size_t i = 0; i < q->n_env && size <= LAUNCH_RECORD_MAX; i++)
+		size += strlen(q->env[i]) + 1;
+	return size <= LAUNCH_RECORD_MAX ? size : 0;
+}
+
+static void fill(char *p, size_t size, const struct launch_request *q)
+{
+	struct launch_header h = {
+		.version = LAUNCH_VERSION,
+		.size = (uint32_t)size,
+		.serial = q->serial,
+		.attempt = q->attempt,
+		.uid = q->uid,
+		.gid = q->gid,
+		.n_groups = (uint32_t)q->n_groups,
+		.n_argv = (uint32_t)q->n_argv,
+		.n_env = (uint32_t)q->n_env,
+		.timeout_ms = q->timeout_ms,
+		.log_quota_bytes = q->log_quota_bytes,
+		.forbidden_dev = q->forbidden_dev,
+		.cpu_millis = q->cpu_millis,
+		.memory_mb = q->memory_mb,
+		.pids = q->pids,
+	};
+
+	memcpy(h.magic, LAUNCH_MAGIC, sizeof(h.magic));
+	memcpy(p, &h, sizeof(h));
+	p += sizeof(h);
+	for (size_t i = 0; i < q->n_groups; i++, p += sizeof(uint32_t)) {
+		uint32_t group = q->groups[i];
+
+		memcpy(p, &group, sizeof(group));
+	}
+	p = stpcpy(p, q->work_dir) + 1;
+	for (size_t i = 0; i < q->n_argv; i++)
+		p = stpcpy(p, q->argv[i]) + 1;
+	for (size_t i = 0; i < q->n_env; i++)
+		p = stpcpy(p, q->env[i]) + 1;
+}
+
+/* Newer kernels may insist on memory that cannot be executed; older ones do not know the flag. */
+static int create_memfd(void)
+{
+	int fd = memfd_create("cloop-launch", MFD_CLOEXEC | MFD_ALLOW_SEALING | MFD_NOEXEC_SEAL);
+
+	if (fd < 0 && errno == EINVAL)
+		fd = memfd_create("cloop-launch", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+	return fd;
+}
+
+int launch_record_encode(const struct launch_request *request, int *ret_fd, struct error *err)
+{
+	int r = check_request(request, err);
+
+	if (r < 0)
+		return r;
+	size_t size = record_size(request);
+	if (size == 0) {
+		r = error_set(err, E2BIG, "argv and env together are larger than %zu bytes",
+			      LAUNCH_RECORD_MAX);
+		error_field(err, "argv");
+		return r;
+	}
+
+	AUTO_CLOSE int fd = create_memfd();
+	if (fd < 0 || ftruncate(fd, (off_t)size) < 0)
+		return error_set(err, errno, "no memory for a launch record: %s",
+				 strerrordesc_np(errno));
+	char *p = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	if (p == MAP_FAILED)
+		return error_set(err, errno, "no memory for a launch record: %s",
+				 strerrordesc_np(errno));
+	fill(p, size, request);
+	r = launch_record_check(p, size);
+	/* A writable mapping would stand in the way of the seal. */
+	(void)munmap(p, size);
+	if (r < 0)
+		return error_set(err, -r, "the launch cannot be put into a record");
+	if (fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE | F_SEAL_SEAL) < 0)
+		return error_set(err, errno, "cannot seal a launch record: %s",
+				 strerrordesc_np(errno));
+	*ret_fd = take_fd(&fd);
+	return 0;
+}

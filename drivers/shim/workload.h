@@ -1,0 +1,53 @@
+/*
+ * The birth of a workload: from a checked launch record to a process that executes it. libc only;
+ * nothing is allocated between fork and exec.
+ *
+ * The process gets: a session of its own, its control groups, umask 022, default signal actions and
+ * an empty mask, an empty session keyring, the resource limits and the OOM score that the launcher
+ * itself was started with, /dev/null as standard input, two pipes as standard output and error, the
+ * caller's groups, gid and uid, no_new_privs, SIGKILL when its shim dies, its working directory and
+ * no other descriptor.
+ *
+ * The working directory is opened as the user, by the new process, so a path that hangs or lies
+ * hurts nobody else. It is refused on the forbidden device (the mount itself), and so is a program
+ * there: the hub would wait for itself. argv[0] without a slash is sought in the PATH of the
+ * workload's own environment; a file that is no program is not handed to a shell.
+ */
+#ifndef CLOOP_DRIVERS_SHIM_WORKLOAD_H
+#define CLOOP_DRIVERS_SHIM_WORKLOAD_H
+
+#include <stdbool.h>
+#include <sys/resource.h>
+#include <sys/types.h>
+
+#include "drivers/shim/cgroup.h"
+#include "drivers/shim/protocol.h"
+#include "drivers/shim/record.h"
+
+/* Where argv[0] is sought when env has no PATH (decisions: the minimal environment). */
+#define WORKLOAD_PATH "/usr/local/bin:/usr/bin:/bin"
+
+/* What the launcher found about itself before it changed anything. */
+struct workload_origin {
+	struct rlimit nofile;
+	char oom_score_adj[16];
+	bool can_setuid;
+};
+
+struct workload_plan {
+	const struct launch_record *record;
+	const struct workload_origin *origin;
+	const struct cgroup *cgroup; /* NULL: none */
+	int started_fd;              /* session_started_set_pid() */
+	int stdout_fd;
+	int stderr_fd;
+	int report_fd; /* close-on-exec; what failed is written here (struct shim_failure) */
+};
+
+/*
+ * Clones the process. Returns 0 with pid and pidfd, or a negative errno. Whether it came to execute
+ * anything is told by the report pipe: a struct shim_failure, or end of file when it did.
+ */
+int workload_spawn(const struct workload_plan *plan, pid_t *ret_pid, int *ret_pidfd);
+
+#endif
