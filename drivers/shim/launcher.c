@@ -431,7 +431,8 @@ int main(int argc, char **argv)
 	    fcntl(l.listen_fd, F_SETFL, O_NONBLOCK) < 0)
 		return fail("--listen-fd", -errno);
 
-	(void)umask(077);
+	/* What is private says so where it is made; a workload may read its own group's limits. */
+	(void)umask(022);
 	remember_origin(&l.host.origin);
 	int r = open_dirs(&l, sessions, runtime);
 	if (r < 0)
