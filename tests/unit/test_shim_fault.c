@@ -1,5 +1,5 @@
-/* Everybody is killed, stopped or refused at each step of launch and end; hostile folders and messages.
- * The first part needs a build with test hooks. */
+/* Everybody is killed, stopped or refused at each step of launch and end; hostile folders and
+ * messages. The first part needs a build with test hooks. */
 #include "tests/unit/test.h"
 
 #include <errno.h>
@@ -125,10 +125,8 @@ static const struct refusal {
 	const char *fault;
 	int error;
 } refusals[] = {
-	{"shim.started:enospc:%s/faults", ENOSPC},
-	{"shim.started:eio:%s/faults", EIO},
-	{"shim.log_open:enospc:%s/faults", ENOSPC},
-	{"shim.clone:eagain:%s/faults", EAGAIN},
+	{"shim.started:enospc:%s/faults", ENOSPC},  {"shim.started:eio:%s/faults", EIO},
+	{"shim.log_open:enospc:%s/faults", ENOSPC}, {"shim.clone:eagain:%s/faults", EAGAIN},
 	{"launcher.fork:enomem:%s/faults", ENOMEM},
 };
 
@@ -160,8 +158,8 @@ static void test_exit_record_later(void **state)
 	(void)state;
 	if (!HOOKS)
 		skip();
-	struct fixture *f = fixture_open_with("shim.exit_record:eio:%s/faults",
-					      FIXTURE_GROUPS_MACHINE);
+	struct fixture *f =
+		fixture_open_with("shim.exit_record:eio:%s/faults", FIXTURE_GROUPS_MACHINE);
 	struct shim_exit exit;
 
 	fixture_write(f, "faults", "1", 0666);
@@ -184,7 +182,8 @@ static void test_ready_waits_for_earlier_launches(void **state)
 	(void)state;
 	if (!HOOKS)
 		skip();
-	struct fixture *f = fixture_open_with("shim.started:stop:%s/faults", FIXTURE_GROUPS_MACHINE);
+	struct fixture *f =
+		fixture_open_with("shim.started:stop:%s/faults", FIXTURE_GROUPS_MACHINE);
 
 	fixture_write(f, "faults", "1", 0666);
 	fixture_launch_shell(f, 1, "echo x >>count; while [ ! -e go ]; do sleep 0.01; done");
@@ -215,7 +214,8 @@ static void test_ready_waits_for_earlier_launchers(void **state)
 	(void)state;
 	if (!HOOKS)
 		skip();
-	struct fixture *f = fixture_open_with("shim.started:stop:%s/faults", FIXTURE_GROUPS_MACHINE);
+	struct fixture *f =
+		fixture_open_with("shim.started:stop:%s/faults", FIXTURE_GROUPS_MACHINE);
 
 	fixture_write(f, "faults", "1", 0666);
 	fixture_launch_shell(f, 1, "echo x >>count; exit 3");
@@ -389,8 +389,9 @@ static void test_planted_links(void **state)
 		make_session_dir(f, serial, 0700, path);
 		(void)snprintf(link, sizeof(link), "%s/%s", path, names[i]);
 		assert_int_equal(symlink(victim, link), 0);
-		fixture_launch_shell(f, serial, "trap 'exit 0' TERM; echo 1 >ready;"
-						"while :; do sleep 0.01; done");
+		fixture_launch_shell(f, serial,
+				     "trap 'exit 0' TERM; echo 1 >ready;"
+				     "while :; do sleep 0.01; done");
 		fixture_until(f, fixture_ended(f, serial) || f->outcomes[serial].n_started);
 		if (f->outcomes[serial].n_started) {
 			/* Only the file of keys is of no importance. */
@@ -628,7 +629,8 @@ static void test_slow_hub(void **state)
 	(void)state;
 	fixture_drop_client(f);
 	int hub = connect_hub(f);
-	/* Until neither side takes more: the launcher has no room for answers, and reads no more. */
+	/* Until neither side takes more: the launcher has no room for answers, and reads no
+	 * more. */
 	for (int idle = 0; sent < N && idle < 100;) {
 		shim_message_init(&m, SHIM_LAUNCH, 1000 + sent, 1);
 		r = shim_message_send(hub, &m, -1);
