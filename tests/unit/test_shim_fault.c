@@ -610,6 +610,11 @@ static void test_hostile_launches(void **state)
 	assert_int_equal(shim_message_send(hub, &m, record), 0);
 	fixture_until(f, shim_message_recv(hub, &m, NULL) == 1);
 	assert_int_equal(m.header.type, SHIM_STARTED);
+	/* Its end is in its folder, whoever listens. */
+	AUTO_CLOSE int dir = session_dir_open(f->sessions_fd, 7);
+	struct shim_exit exit;
+	fixture_until(f, session_exit_read(dir, 7, 1, &exit) == 0 && session_dir_locked(dir) == 0);
+	assert_int_equal(exit.code, 0);
 	for (size_t i = 1; i < ARRAY_SIZE(fds); i++)
 		assert_int_equal(close(fds[i]), 0);
 	assert_int_equal(close(pipes[1]), 0);
