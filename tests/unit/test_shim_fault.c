@@ -162,7 +162,8 @@ static void test_exit_record_later(void **state)
 		fixture_open_with("shim.exit_record:eio:%s/faults", FIXTURE_GROUPS_MACHINE);
 	struct shim_exit exit;
 
-	fixture_write(f, "faults", "1", 0666);
+	/* Until we say that the disk is well again. */
+	fixture_write(f, "faults", "1000000", 0666);
 	/* The hub is told at once. */
 	assert_int_equal(fixture_run_shell(f, 1, "exit 4")->exit.code, 4);
 	AUTO_CLOSE int dir = session_dir_open(f->sessions_fd, 1);
@@ -171,6 +172,7 @@ static void test_exit_record_later(void **state)
 	/* One that comes meanwhile, too. */
 	assert_int_equal(fixture_adopt(f, 1, 1), SHIM_ADOPT_RUNNING);
 	fixture_until(f, f->outcomes[1].n_exited == 2);
+	fixture_write(f, "faults", "0", 0666);
 	fixture_until(f, session_exit_read(dir, 1, 1, &exit) == 0);
 	assert_int_equal(exit.code, 4);
 	fixture_close(f);
