@@ -14,6 +14,11 @@ int json_parse(const char *text, size_t len, json_t **ret, struct error *err)
 	if (!value) {
 		if (json_error_code(&je) == json_error_out_of_memory)
 			return error_oom(err);
+		/* What is near the place may be a secret. */
+		char *near = strstr(je.text, " near ");
+
+		if (near)
+			*near = '\0';
 		return error_set(err, EINVAL, "not valid JSON at line %d, column %d: %s", je.line,
 				 je.column, je.text);
 	}
@@ -23,6 +28,8 @@ int json_parse(const char *text, size_t len, json_t **ret, struct error *err)
 
 static const char *type_name(const json_t *value)
 {
+	if (!value)
+		return "missing";
 	switch (json_typeof(value)) {
 	case JSON_OBJECT:
 		return "an object";
@@ -93,7 +100,15 @@ int json_object_string(struct json_object *o, const char *name, const char **ret
 		return 0;
 	if (!json_is_string(value))
 		return wrong_type(o, name, value, "a string", err);
-	/* jansson refuses NUL escapes unless it is told to allow them, so strlen is the length. */
+	/* json_parse() refuses NUL escapes, but the value may have been parsed by somebody else. */
+	if (strlen(json_string_value(value)) != json_string_length(value)) {
+		char path[JSON_PATH_MAX];
+
+		json_object_path(o, name, path);
+		int r = error_set(err, EINVAL, "must not contain a NUL byte");
+		error_field(err, "%s", path);
+		return r;
+	}
 	*ret = json_string_value(value);
 	return 1;
 }

@@ -58,6 +58,7 @@ void log_index_header_seal(struct log_index_header *header)
 bool log_index_header_valid(const struct log_index_header *header)
 {
 	return header->magic == INDEX_MAGIC && header->version == INDEX_VERSION &&
+	       header->attempt >= 1 && header->stream <= LOG_MARKER &&
 	       header->check == mix(header, offsetof(struct log_index_header, check), 0);
 }
 

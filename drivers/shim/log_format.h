@@ -132,7 +132,7 @@ uint64_t log_tail_capacity(uint64_t quota_bytes);
 
 /*
  * Finds the last valid record of an index of index_bytes, going back from its end over at most
- * max_back records that are not valid (UINT64_MAX: all). Fills *ret (untouched when there is none)
+ * max_back records that are not valid. Fills *ret (untouched when there is none)
  * and the number of records up to and with it. Returns 0, -EUCLEAN when max_back was reached, or
  * the negative errno of the read.
  */

@@ -73,8 +73,9 @@ struct log_writer {
  * files (EEXIST when there are any; on an error nothing is left behind); true continues those that
  * are there, as the next attempt, with the marker line "[cloop] attempt N" between. What a writer
  * that died left half done is repaired first (log_writer_repair()). Names are never followed
- * through symbolic links. Errors: EINVAL (quota), EUCLEAN (not a regular file), ENOSPC and EDQUOT
- * when there is no room for even the smallest ring, those of open(2).
+ * through symbolic links. Errors: EINVAL (quota), EUCLEAN (no regular file, or an index with more
+ * damage than a crash can do), ENOSPC and EDQUOT when there is no room for even the smallest ring,
+ * those of open(2).
  */
 int log_writer_open(struct log_writer *w, int dirfd, uint64_t quota_bytes, bool append);
 

@@ -6,6 +6,12 @@
 #include "core/owner.h"
 #include "drivers/shim/log_writer_private.h"
 
+/*
+ * How many damaged records at the end of an index are cut off: more than a machine that loses
+ * power can forget, and few enough to look at in a second.
+ */
+#define BACK_MAX (UINT64_C(1) << 22)
+
 /* Opens a file of the folder. Nothing but a regular file is any good. */
 static int open_regular(int dirfd, const char *name, int flags, uint64_t *ret_size, int *ret_fd)
 {
@@ -107,8 +113,7 @@ static int resume(struct log_writer *w, int flags)
 	if (r == 0)
 		r = open_regular(w->dir_fd, LOG_INDEX_FILE, O_CREAT, &index_size, &w->index_fd);
 	if (r == 0)
-		r = log_index_last(w->index_fd, index_size, log_size, UINT64_MAX, &last,
-				   &w->records);
+		r = log_index_last(w->index_fd, index_size, log_size, BACK_MAX, &last, &w->records);
 	if (r < 0)
 		return r;
 

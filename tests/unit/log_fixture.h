@@ -7,8 +7,10 @@
 #include "tests/unit/test.h"
 
 #include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 
@@ -34,9 +36,10 @@ static inline struct folder folder_at(const char *parent)
 	return f;
 }
 
+/* In memory, for tests that make thousands of logs. */
 static inline struct folder folder_new(void)
 {
-	return folder_at("/tmp");
+	return folder_at("/dev/shm");
 }
 
 /* Empties the folder of what a log may have left, whatever it is. */
@@ -218,12 +221,22 @@ static inline char *tail_read(const struct folder *f, struct log_tail_header *re
 	return data;
 }
 
+/* Forks a child that does not outlive a test that fails. */
+static inline pid_t fork_child(void)
+{
+	pid_t parent = getpid(), pid = fork();
+
+	assert_true(pid >= 0);
+	if (pid == 0 && (prctl(PR_SET_PDEATHSIG, SIGKILL) < 0 || getppid() != parent))
+		_exit(1);
+	return pid;
+}
+
 /* Forks a writer of a stream: len bytes in pieces of at most `piece`, to a descriptor. */
 static inline pid_t spawn_stream(enum log_stream stream, int fd, uint64_t len, size_t piece)
 {
-	pid_t pid = fork();
+	pid_t pid = fork_child();
 
-	assert_true(pid >= 0);
 	if (pid > 0)
 		return pid;
 

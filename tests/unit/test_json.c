@@ -57,6 +57,23 @@ static void fields_have_types_and_paths(void **state)
 	assert_string_equal(err.reason, "must be a whole number, not a string");
 }
 
+static void what_another_parser_let_through(void **state)
+{
+	static const char text[] = "{\"s\":\"a\\u0000b\"}";
+	AUTO_JSON json_t *v = json_loadb(text, sizeof(text) - 1, JSON_ALLOW_NUL, NULL);
+	struct json_object o;
+	const char *s = NULL;
+	struct error err;
+
+	(void)state;
+	assert_int_equal(json_object_begin(&o, NULL, "top", &err), -EINVAL);
+	assert_string_equal(err.field, "top");
+	assert_int_equal(json_object_begin(&o, v, "top", &err), 0);
+	assert_int_equal(json_object_string(&o, "s", &s, &err), -EINVAL);
+	assert_string_equal(err.field, "top.s");
+	assert_null(s);
+}
+
 static void empty_values_are_left_out(void **state)
 {
 	AUTO_JSON json_t *v = json_object();
@@ -78,6 +95,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(documents_are_strict),
 		cmocka_unit_test(fields_have_types_and_paths),
+		cmocka_unit_test(what_another_parser_let_through),
 		cmocka_unit_test(empty_values_are_left_out),
 	};
 

@@ -1,0 +1,154 @@
+/*
+ * Dispatch: sessions from the request that asks for them to their end.
+ *
+ * A launch is: check, commit the row (pending), ask the driver, answer. The row is the truth: a new
+ * hub resolves every live row with the driver (adopt, finish, launch now, or failed with the
+ * reason), so a workload is launched once however often the hub dies in between.
+ *
+ * Live sessions are in memory; finished ones are read from the store when somebody looks, through a
+ * small cache, so that a million of them cost nothing. Everything here runs on the loop thread,
+ * except the dispatch_apply_* functions, which are the writer's.
+ */
+#ifndef CLOOP_CORE_DISPATCH_H
+#define CLOOP_CORE_DISPATCH_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "core/error.h"
+#include "core/executor.h"
+#include "core/fleet.h"
+#include "core/session.h"
+#include "core/session_view.h"
+
+struct dispatch;
+struct store;
+struct store_tx;
+
+/* The label that chooses a session's id. */
+#define SESSION_LABEL "cloop.session"
+
+/* A chosen id: [a-z0-9][a-z0-9._-]*, at most this long, and not in the form of an automatic one. */
+#define SESSION_ID_MAX 64
+
+struct dispatch_hooks {
+	/* A session's state changed (also its first appearance, and its end). */
+	void (*changed)(void *user, uint32_t serial);
+	/* It came into, or went out of, its executor's and the global list. */
+	void (*created)(void *user, uint32_t serial, const char *name);
+	void (*removed)(void *user, uint32_t serial, const char *name);
+	/* It stopped, or began, to be in flight on its executor. */
+	void (*inflight)(void *user, int64_t executor_serial);
+	/* Events were committed. */
+	void (*told)(void *user);
+	/* One line for the daemon's log. */
+	void (*log)(void *user, const char *line);
+	/*
+	 * The session was lost with its log half written: makes that whole, elsewhere than in the
+	 * loop, and then calls dispatch_mended().
+	 */
+	void (*mend)(void *user, uint32_t serial, uint64_t log_quota_bytes);
+	/* Removes what the drivers keep of a forgotten session; may take its time elsewhere. */
+	void (*forget)(void *user, uint32_t serial);
+};
+
+/* Who asks for a launch, and with what. Everything is borrowed for the call. */
+struct dispatch_start {
+	struct executor *executor;
+	struct spec *spec; /* taken on success */
+	uid_t uid;
+	gid_t gid;
+	const uint32_t *groups;
+	size_t n_groups;
+	uint64_t origin_mount, origin_unique;
+};
+
+/*
+ * Answers a start. `s` is NULL on failure; committed says that a row was written, which the caller
+ * must take back with dispatch_apply_take_back() in the commit that records the refusal, and then
+ * call dispatch_taken_back().
+ */
+typedef void dispatch_started_fn(void *user, const struct session *s, const struct error *err,
+				 uint32_t committed);
+
+int dispatch_new(struct store *store, struct fleet *fleet, const char *boot_id,
+		 const struct dispatch_hooks *hooks, void *user, struct dispatch **ret,
+		 struct error *err);
+struct dispatch *dispatch_free(struct dispatch *d);
+
+/*
+ * Reads the live rows; resolving them begins when their driver is ready. changed_ns: when a session
+ * came or went last, as far as is known.
+ */
+int dispatch_load(struct dispatch *d, int64_t changed_ns, struct error *err);
+
+/* The log of a lost session is as whole as it can be, and holds so much: the session has ended. */
+void dispatch_mended(struct dispatch *d, uint32_t serial, uint64_t log_bytes);
+
+/* Once a second or so: what could not be done before (a full disk, say) is tried again. */
+void dispatch_tick(struct dispatch *d);
+
+/* What drivers report to. */
+extern const struct executor_events dispatch_events;
+
+/*
+ * Starts a workload. 0: done() follows, perhaps before this returns (the same uid asking again for
+ * the same spec is answered with the existing session). Negative: refused, nothing was written.
+ */
+int dispatch_start(struct dispatch *d, struct dispatch_start *start, dispatch_started_fn *done,
+		   void *user, struct error *err);
+
+/*
+ * For a replayed request: when an earlier hub wrote its session, done() follows as if this hub had.
+ * Returns false when there is none.
+ */
+bool dispatch_resume(struct dispatch *d, uint64_t origin_mount, uint64_t origin_unique,
+		     dispatch_started_fn *done, void *user);
+
+/* The writer's part, and the loop's, of taking back a session that could not be started. */
+int dispatch_apply_take_back(struct store_tx *tx, uint32_t serial, struct error *err);
+void dispatch_taken_back(struct dispatch *d, uint32_t serial);
+
+/* Its row could not be removed: the session stays, failed, and says why it was not started. */
+void dispatch_give_up(struct dispatch *d, uint32_t serial, const struct error *err);
+
+/* The answer was written: the session need not remember which request asked for it. */
+void dispatch_answered(struct dispatch *d, uint32_t serial);
+
+/* Signals a session; done() follows. One that has ended succeeds. */
+int dispatch_signal(struct dispatch *d, uint32_t serial, const struct signal_key *key,
+		    enum signal_kind signal, executor_signal_fn *done, void *user,
+		    struct error *err);
+
+/* Forgets a finished session: the writer's part, and the loop's. */
+int dispatch_apply_remove(struct store_tx *tx, uint32_t serial, uid_t uid, int64_t at_ns,
+			  struct error *err);
+void dispatch_removed(struct dispatch *d, uint32_t serial, const char *name);
+
+/* The canonical spec of a session; the caller frees it. Errors: ESTALE, and the store's. */
+int dispatch_spec(struct dispatch *d, uint32_t serial, char **ret);
+
+/*
+ * A session by serial, NULL when there is none (any more). Valid until the loop runs on. Its spec and
+ * groups are not there: they are read when they are needed.
+ */
+const struct session *dispatch_get(struct dispatch *d, uint32_t serial);
+
+/* By name: 0, -ENOENT, or what the store failed with. */
+int dispatch_find(struct dispatch *d, const char *name, uint32_t *ret);
+
+/* All sessions with serials from `from` on, in order, until fn returns false. */
+int dispatch_list(struct dispatch *d, uint64_t from,
+		  bool (*fn)(void *user, uint32_t serial, const char *name), void *user);
+
+/* Live sessions only, of one executor (0: all), in order of serial. */
+void dispatch_each_live(struct dispatch *d, int64_t executor_serial,
+			bool (*fn)(void *user, const struct session *s), void *user);
+
+/* When a session appeared or was removed last. */
+int64_t dispatch_changed_ns(const struct dispatch *d);
+
+size_t dispatch_count_live(const struct dispatch *d);
+
+#endif

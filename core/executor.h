@@ -1,0 +1,107 @@
+/*
+ * Executors: the interface that every driver implements, and what fleet and dispatch know of a
+ * configured instance.
+ *
+ * A driver (one object a kind) starts workloads somewhere, signals them, and reports how they ended.
+ * Everything here runs on the loop thread; a call that can block starts the work and reports through
+ * struct executor_events. The caller of a launch does not own the workload: it outlives the hub.
+ */
+#ifndef CLOOP_CORE_EXECUTOR_H
+#define CLOOP_CORE_EXECUTOR_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "core/capabilities.h"
+#include "core/error.h"
+#include "core/label.h"
+#include "core/session.h"
+#include "core/workload_signal.h"
+#include "core/spec.h"
+
+struct driver;
+struct executor;
+
+/* What is launched, and as whom. Everything is borrowed for the duration of the call. */
+struct executor_launch {
+	uint32_t serial; /* the session's */
+	uint32_t attempt;
+	const struct spec *spec;
+	uid_t uid;
+	gid_t gid;
+	const uint32_t *groups;
+	size_t n_groups;
+	uint64_t log_quota_bytes;
+};
+
+struct executor_started {
+	int64_t pid; /* on the executor; 0 where there is none */
+	int64_t started_at_ns;
+	int64_t deadline_ns; /* 0: none */
+	const char *image;   /* resolved; "" where there is none. Borrowed */
+};
+
+/* How a workload ended. */
+struct executor_exit {
+	enum session_cause cause;
+	int exit_code; /* valid for CAUSE_EXIT; -1 otherwise */
+	int signal;    /* of CAUSE_SIGNAL */
+	int64_t started_at_ns; /* 0 when it is not known */
+	int64_t finished_at_ns;
+	int64_t pid;
+	uint64_t log_bytes;         /* what the workload wrote */
+	uint64_t log_dropped_bytes; /* of these, in neither log nor log.tail */
+	const char *reason;         /* a sentence for CAUSE_START and CAUSE_LOST, else "". Borrowed */
+};
+
+/* Reports of a driver. */
+struct executor_events {
+	/*
+	 * The driver can launch and adopt. Called again after its connection was lost and made
+	 * again: launches that were not answered must then be resolved with adopt().
+	 */
+	void (*ready)(void *user, struct driver *driver);
+	/*
+	 * Exactly one of these answers each launch, unless the connection is lost. A session that
+	 * was adopted and runs is `started` as well.
+	 */
+	void (*started)(void *user, uint32_t serial, const struct executor_started *started);
+	void (*failed)(void *user, uint32_t serial, const struct error *err);
+	/* Once for each session that was started or adopted; also without `started` before. */
+	void (*ended)(void *user, uint32_t serial, const struct executor_exit *exit);
+};
+
+typedef void executor_signal_fn(void *user, int result, const struct error *err);
+
+struct driver_ops {
+	const char *kind;
+	/* What this driver offers now. */
+	void (*capabilities)(struct driver *d, struct capabilities *ret);
+	/* Refuses what the driver cannot honour, by capability, naming the field. */
+	int (*check)(struct driver *d, const struct executor_launch *launch, struct error *err);
+	/* 0: an event follows. */
+	int (*launch)(struct driver *d, const struct executor_launch *launch, struct error *err);
+	/*
+	 * Finds a session that an earlier hub, or an earlier connection, launched. *ret is false when
+	 * it never ran, and never will by an earlier request; else events follow: started, failed or
+	 * ended as for a launch. Errors: it cannot be told now, ask again.
+	 */
+	int (*adopt)(struct driver *d, uint32_t serial, uint32_t attempt, bool *ret_found,
+		     struct error *err);
+	/*
+	 * Delivers a signal once for each key: a key that was seen before is acknowledged and not
+	 * applied again.
+	 */
+	int (*signal)(struct driver *d, uint32_t serial, uint32_t attempt, const struct signal_key *key,
+		      enum signal_kind signal, executor_signal_fn *done, void *user,
+		      struct error *err);
+};
+
+struct driver {
+	const struct driver_ops *ops;
+	bool ready;
+};
+
+#endif

@@ -1,0 +1,44 @@
+/*
+ * The `config` document of an executor: flat JSON, unknown keys refused. It reads back canonical
+ * and applies to new sessions.
+ */
+#ifndef CLOOP_CORE_EXECUTOR_CONFIG_H
+#define CLOOP_CORE_EXECUTOR_CONFIG_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "core/error.h"
+#include "core/label.h"
+#include "core/owner.h"
+
+/* Bytes of output that a session keeps, its ring aside. */
+#define LOG_QUOTA_DEFAULT (UINT64_C(1) << 30)
+#define LOG_QUOTA_MIN UINT64_C(4096)
+#define LOG_QUOTA_MAX (UINT64_C(1) << 40)
+
+/* More at once than one host could ever run; keeps arithmetic small. */
+#define MAX_CONCURRENT_MAX 1000000
+
+struct executor_config {
+	char *kind;
+	struct spec_label *labels; /* sorted by key */
+	size_t n_labels;
+	int64_t max_concurrent; /* 0: no ceiling */
+	uint64_t log_quota_bytes;
+};
+
+void executor_config_clear(struct executor_config *c);
+#define AUTO_EXECUTOR_CONFIG CLEANUP(executor_config_clear)
+
+/* Parses and checks a document. Errors: EINVAL with the field. */
+int executor_config_parse(const char *text, size_t len, struct executor_config *ret,
+			  struct error *err);
+
+/* Canonical JSON; what was not given is left out. NULL when out of memory. The caller frees it. */
+char *executor_config_text(const struct executor_config *c);
+
+/* 0, or EINVAL for a name that is not [a-z0-9][a-z0-9._-]{0,62}. `what` begins the sentence. */
+int object_name_check(const char *what, const char *name, struct error *err);
+
+#endif

@@ -1,0 +1,33 @@
+/*
+ * The localprocess driver: workloads as processes of this host, under a shim each. One object
+ * serves every executor of the kind; it speaks to the launcher through drivers/shim/client.h.
+ */
+#ifndef CLOOP_DRIVERS_LOCALPROCESS_DRIVER_H
+#define CLOOP_DRIVERS_LOCALPROCESS_DRIVER_H
+
+#include <stdint.h>
+#include <sys/types.h>
+#include <uv.h>
+
+#include "core/error.h"
+#include "core/executor.h"
+
+struct localprocess;
+
+struct localprocess_options {
+	uv_loop_t *loop;
+	int sessions_fd, runtime_fd; /* borrowed */
+	uint64_t epoch;              /* grows with each hub process */
+	dev_t forbidden_dev;         /* the mount's own st_dev: nothing runs in it or from it */
+	const struct executor_events *events;
+	void *user;
+};
+
+/* Begins to connect to the launcher; events->ready says when it is there. */
+int localprocess_new(const struct localprocess_options *options, struct localprocess **ret,
+		     struct error *err);
+struct localprocess *localprocess_free(struct localprocess *l);
+
+struct driver *localprocess_driver(struct localprocess *l);
+
+#endif

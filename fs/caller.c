@@ -1,0 +1,136 @@
+#include "fs/caller.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "core/buf.h"
+#include "core/owner.h"
+
+/* status with 65536 groups of eleven bytes each fits. */
+#define STATUS_MAX (1024 * 1024)
+
+static int read_status(pid_t tid, struct buf *out)
+{
+	char path[64], chunk[4096];
+
+	(void)snprintf(path, sizeof(path), "/proc/%d/status", tid);
+	AUTO_CLOSE int fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (fd < 0)
+		return -errno;
+	for (;;) {
+		ssize_t n = read(fd, chunk, sizeof(chunk));
+
+		if (n < 0)
+			return -errno;
+		if (n == 0)
+			return out->failed;
+		buf_append(out, chunk, (size_t)n);
+	}
+}
+
+/* The text behind "\n<key>:\t", NULL when there is none. A task's name cannot hold a newline here. */
+static const char *status_value(const char *status, const char *key)
+{
+	size_t n = strlen(key);
+
+	for (const char *p = strchr(status, '\n'); p; p = strchr(p + 1, '\n'))
+		if (strncmp(p + 1, key, n) == 0 && p[1 + n] == ':')
+			return p + 1 + n + 1;
+	return NULL;
+}
+
+static int parse_groups(const char *text, struct caller *c)
+{
+	size_t cap = 0;
+
+	while (*text && *text != '\n') {
+		char *end;
+		unsigned long gid = strtoul(text, &end, 10);
+
+		if (end == text) {
+			text++;
+			continue;
+		}
+		if (c->n_groups == CALLER_GROUPS_MAX)
+			return -E2BIG;
+		if (c->n_groups == cap) {
+			cap = cap ? cap * 2 : 16;
+			uint32_t *groups = reallocarray(c->groups, cap, sizeof(*groups));
+			if (!groups)
+				return -ENOMEM;
+			c->groups = groups;
+		}
+		c->groups[c->n_groups++] = (uint32_t)gid;
+		text = end;
+	}
+	return 0;
+}
+
+static bool same_namespace(pid_t tid, const char *which)
+{
+	char path[64];
+	struct stat theirs, ours;
+
+	(void)snprintf(path, sizeof(path), "/proc/%d/ns/%s", tid, which);
+	if (stat(path, &theirs) < 0)
+		return false;
+	(void)snprintf(path, sizeof(path), "/proc/self/ns/%s", which);
+	return stat(path, &ours) == 0 && theirs.st_dev == ours.st_dev && theirs.st_ino == ours.st_ino;
+}
+
+int caller_read(pid_t tid, uid_t uid, gid_t gid, struct caller *ret)
+{
+	AUTO_BUF struct buf status = BUF_INIT(STATUS_MAX);
+	struct caller c = {.uid = uid, .gid = gid, .pid = tid};
+
+	if (tid <= 0)
+		return -ESRCH;
+	int r = read_status(tid, &status);
+	if (r < 0)
+		return r;
+	const char *groups = status_value(status.data, "Groups");
+	if (!groups)
+		return -EIO;
+	r = parse_groups(groups, &c);
+	if (r < 0) {
+		caller_clear(&c);
+		return r;
+	}
+	c.trusted = same_namespace(tid, "pid") && same_namespace(tid, "user");
+	*ret = c;
+	return 0;
+}
+
+void caller_clear(struct caller *c)
+{
+	free(c->groups);
+	c->groups = NULL;
+	c->n_groups = 0;
+}
+
+struct caller caller_unknown(uid_t uid, gid_t gid)
+{
+	return (struct caller){.uid = uid, .gid = gid};
+}
+
+static uint64_t signal_mask(const char *status, const char *key)
+{
+	const char *text = status_value(status, key);
+
+	return text ? strtoull(text, NULL, 16) : 0;
+}
+
+bool caller_interrupted(pid_t tid)
+{
+	AUTO_BUF struct buf status = BUF_INIT(STATUS_MAX);
+
+	if (tid <= 0 || read_status(tid, &status) < 0)
+		return false;
+	uint64_t pending = signal_mask(status.data, "SigPnd") | signal_mask(status.data, "ShdPnd");
+	return (pending & ~signal_mask(status.data, "SigBlk") & ~signal_mask(status.data, "SigIgn")) != 0;
+}

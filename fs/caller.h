@@ -1,0 +1,44 @@
+/*
+ * Who calls: fixed when a file is opened, and kept with the handle.
+ *
+ * uid and gid come with every FUSE request; the supplementary groups are read from
+ * /proc/<tid>/status while OPEN is held (never through NSS). A caller that the hub cannot see (pid 0:
+ * another pid namespace), or that lives in another pid or user namespace than the hub, is not
+ * trusted: it reads, but gets no control.
+ */
+#ifndef CLOOP_FS_CALLER_H
+#define CLOOP_FS_CALLER_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+/* The kernel's own limit (NGROUPS_MAX). */
+#define CALLER_GROUPS_MAX 65536
+
+struct caller {
+	uid_t uid;
+	gid_t gid;
+	pid_t pid;
+	bool trusted;
+	uint32_t *groups;
+	size_t n_groups;
+};
+
+/*
+ * Reads what /proc knows of the thread. Returns 0 (then ret->groups is the caller's to free with
+ * caller_clear()), or a negative errno when it cannot be read: the caller is gone, or hidden.
+ */
+int caller_read(pid_t tid, uid_t uid, gid_t gid, struct caller *ret);
+void caller_clear(struct caller *c);
+
+/* The same as for a request without /proc: not trusted, no groups. */
+struct caller caller_unknown(uid_t uid, gid_t gid);
+
+/*
+ * Whether a signal that ends a blocking call waits for that thread: what an INTERRUPT that got lost
+ * with a dead hub would have said.
+ */
+bool caller_interrupted(pid_t tid);
+
+#endif

@@ -1,0 +1,675 @@
+#include "fs/hub.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <grp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <uv.h>
+
+#include "core/boot_id.h"
+#include "core/clock.h"
+#include "core/dispatch.h"
+#include "core/owner.h"
+#include "core/fleet.h"
+#include "core/store/event.h"
+#include "core/store/journal.h"
+#include "core/store/store.h"
+#include "drivers/localprocess/driver.h"
+#include "drivers/shim/log_reader.h"
+#include "drivers/shim/log_writer.h"
+#include "drivers/shim/session_dir.h"
+#include "fs/area.h"
+#include "fs/change.h"
+#include "fs/context.h"
+#include "fs/follow.h"
+#include "fs/logs.h"
+#include "fs/transaction.h"
+#include "fs/tree.h"
+#include "fs/watch.h"
+#include "fs/wire.h"
+
+#define TICK_MS 1000
+
+/* Folders that could not be removed are tried again every so many ticks, so many at a time. */
+#define FORGET_TICKS 60
+#define FORGET_BATCH 64
+
+/* Everything that lives as long as the process; hub_run() owns it. */
+struct process {
+	struct hub hub; /* first: what is called back with the process may take the hub */
+	struct driver *drivers[2]; /* ends with NULL */
+	struct localprocess *localprocess;
+	int sessions_fd, runtime_fd;
+	unsigned n_removals, ticks;
+	uv_async_t wake;
+	uv_timer_t tick;
+	uv_poll_t keeper;
+};
+
+void hub_log(const char *fmt, ...)
+{
+	char line[2048];
+	va_list ap;
+
+	va_start(ap, fmt);
+	int n = vsnprintf(line, sizeof(line) - 1, fmt, ap);
+	va_end(ap);
+	if (n < 0)
+		return;
+	size_t len = (size_t)n < sizeof(line) - 1 ? (size_t)n : sizeof(line) - 2;
+	for (size_t i = 0; i < len; i++)
+		if ((unsigned char)line[i] < 0x20)
+			line[i] = '?';
+	line[len++] = '\n';
+	/* One write, so that lines of several processes do not mix. Nothing to do if it fails. */
+	if (write(STDERR_FILENO, line, len) < 0)
+		return;
+}
+
+void hub_event(struct hub *hub)
+{
+	area_header(hub->area)->events_ns = clock_now_ns();
+	watch_modified(hub, root_node("events"));
+}
+
+static void events_told(void *user)
+{
+	hub_event(user);
+}
+
+void hub_exit(struct hub *hub, int status)
+{
+	hub->exit_status = status;
+	uv_stop(&hub->loop);
+}
+
+/* --- what the domain reports ---------------------------------------------------------------- */
+
+static void session_changed(void *user, uint32_t serial)
+{
+	struct hub *hub = user;
+
+	watch_modified(hub, root_node("status"));
+	logs_forget(hub, serial); /* a launch that is tried again makes another folder */
+	watch_modified_all(hub, (struct node){.kind = NODE_SESSION, .serial = serial});
+	follow_wake(hub, NODE_LIVE_SESSION, serial);
+}
+
+static void session_created(void *user, uint32_t serial, const char *name)
+{
+	struct hub *hub = user;
+
+	area_header(hub->area)->sessions_ns = dispatch_changed_ns(hub->dispatch);
+	watch_created(hub, (struct node){.kind = NODE_SESSIONS}, name,
+		      (struct node){.kind = NODE_SESSION, .serial = serial});
+}
+
+static void session_removed(void *user, uint32_t serial, const char *name)
+{
+	struct hub *hub = user;
+
+	hub_event(hub);
+	logs_forget(hub, serial);
+	area_header(hub->area)->sessions_ns = dispatch_changed_ns(hub->dispatch);
+	watch_deleted(hub, (struct node){.kind = NODE_SESSIONS}, name);
+	follow_wake(hub, NODE_LIVE_SESSION, serial);
+}
+
+static void inflight_changed(void *user, int64_t executor_serial)
+{
+	struct hub *hub = user;
+	const struct node dir = {.kind = NODE_EXECUTOR, .serial = (uint32_t)executor_serial};
+
+	watch_modified_all(hub, dir);
+	follow_wake(hub, NODE_LIVE_EXECUTOR, (uint32_t)executor_serial);
+}
+
+static void say(void *user, const char *line)
+{
+	(void)user;
+	hub_log("%s", line);
+}
+
+/* --- folders of forgotten sessions ---------------------------------------------------------- */
+
+struct removal {
+	struct store_op op; /* first */
+	uv_work_t work;
+	struct process *process;
+	uint32_t serial;
+	int result;
+};
+
+static void remove_folder(uv_work_t *work)
+{
+	struct removal *r = work->data;
+
+	r->result = shim_session_remove(r->process->sessions_fd, r->serial);
+}
+
+static int apply_redeem(struct store_tx *tx, struct store_op *op, struct error *err)
+{
+	return session_redeem(tx, ((struct removal *)op)->serial, err);
+}
+
+static void redeemed(struct store_op *op, int result, const struct error *err)
+{
+	(void)result; /* what stays is removed at the next start */
+	(void)err;
+	free(op);
+}
+
+static void folder_removed(uv_work_t *work, int status)
+{
+	struct removal *r = work->data;
+
+	r->process->n_removals--;
+	if (status < 0 || r->result < 0) {
+		hub_log("the folder of forgotten session %u cannot be removed: %s", r->serial,
+			strerror(-r->result));
+		free(r);
+		return;
+	}
+	if (!r->process->hub.store) { /* the hub is ending: redeemed at the next start */
+		free(r);
+		return;
+	}
+	r->op.apply = apply_redeem;
+	r->op.done = redeemed;
+	store_submit(r->process->hub.store, &r->op);
+}
+
+static void forget(void *user, uint32_t serial)
+{
+	struct process *p = user;
+	struct removal *r = calloc(1, sizeof(*r));
+
+	if (!r)
+		return; /* removed at the next start */
+	r->process = p;
+	r->serial = serial;
+	r->work.data = r;
+	p->n_removals++;
+	if (uv_queue_work(&p->hub.loop, &r->work, remove_folder, folder_removed) < 0) {
+		p->n_removals--;
+		free(r);
+	}
+}
+
+/* --- logs of lost sessions ------------------------------------------------------------------ */
+
+struct mending {
+	uv_work_t work;
+	struct process *process;
+	uint32_t serial;
+	uint64_t quota_bytes;
+	int result;
+	uint64_t log_bytes; /* of the workload that are left */
+};
+
+static void mend_log(uv_work_t *work)
+{
+	struct mending *m = work->data;
+	AUTO_CLOSE int dir = session_dir_open(m->process->sessions_fd, m->serial);
+
+	AUTO_LOG_READER struct log_reader *reader = NULL;
+	struct log_sizes sizes;
+
+	m->result = dir < 0 ? dir
+			    : log_writer_repair(dir, m->quota_bytes, "the supervisor of this session was killed");
+	if (dir >= 0 && log_reader_open(dir, &reader, NULL) == 0 &&
+	    log_reader_sizes(reader, &sizes, NULL) == 0)
+		m->log_bytes = sizes.stdout_bytes + sizes.stderr_bytes;
+}
+
+static void log_mended(uv_work_t *work, int status)
+{
+	struct mending *m = work->data;
+
+	if (status < 0 || (m->result < 0 && m->result != -ENOENT))
+		hub_log("the log of lost session %u cannot be made whole: %s", m->serial,
+			strerror(-m->result));
+	if (m->process->hub.store) /* else the hub is ending, and the next one finds it lost again */
+		dispatch_mended(m->process->hub.dispatch, m->serial, m->log_bytes);
+	free(m);
+}
+
+static void mend(void *user, uint32_t serial, uint64_t log_quota_bytes)
+{
+	struct process *p = user;
+	struct mending *m = calloc(1, sizeof(*m));
+
+	if (m) {
+		*m = (struct mending){.process = p, .serial = serial, .quota_bytes = log_quota_bytes};
+		m->work.data = m;
+	}
+	if (!m || uv_queue_work(&p->hub.loop, &m->work, mend_log, log_mended) < 0) {
+		free(m);
+		dispatch_mended(p->hub.dispatch, serial, 0);
+	}
+}
+
+static void forget_doomed(void *user, int64_t serial)
+{
+	forget(user, (uint32_t)serial);
+}
+
+/* --- the keeper ----------------------------------------------------------------------------- */
+
+static void tell_keeper(const struct hub_options *o, enum keeper_message_type type, const char *text)
+{
+	struct keeper_message m = {.type = type};
+
+	(void)snprintf(m.text, sizeof(m.text), "%s", text);
+	(void)send(o->keeper_fd, &m, sizeof(m), MSG_NOSIGNAL);
+}
+
+static void on_keeper(uv_poll_t *poll, int status, int events)
+{
+	struct hub *hub = poll->data;
+	struct keeper_message m;
+	union {
+		struct cmsghdr header;
+		char space[CMSG_SPACE(sizeof(int))];
+	} control;
+	struct iovec iov = {.iov_base = &m, .iov_len = sizeof(m)};
+	struct msghdr msg = {.msg_iov = &iov, .msg_iovlen = 1, .msg_control = control.space,
+			     .msg_controllen = sizeof(control.space)};
+
+	(void)status;
+	(void)events;
+	ssize_t n = recvmsg(hub->options->keeper_fd, &msg, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+	if (n < 0 && (errno == EAGAIN || errno == EINTR))
+		return;
+	if (n <= 0) {
+		hub_exit(hub, 1); /* the keeper is gone, and nobody would start the next hub */
+		return;
+	}
+	const struct cmsghdr *c = CMSG_FIRSTHDR(&msg);
+	int fd = -1;
+	if (c && c->cmsg_level == SOL_SOCKET && c->cmsg_type == SCM_RIGHTS)
+		memcpy(&fd, CMSG_DATA(c), sizeof(fd));
+	if (n == (ssize_t)sizeof(m) && m.type == KEEPER_STOP) {
+		follow_stop(hub);
+		store_flush(hub->store);
+		hub_exit(hub, HUB_EXIT_STOPPED);
+	} else if (n == (ssize_t)sizeof(m) && m.type == KEEPER_NUDGER) {
+		watch_set_nudger(hub, (pid_t)m.value, fd);
+		fd = -1;
+	}
+	close_fd(fd);
+}
+
+/* --- timers and commits --------------------------------------------------------------------- */
+
+static void wake_loop(void *user)
+{
+	struct process *p = user;
+
+	(void)uv_async_send(&p->wake); /* the one call of libuv that other threads may make */
+}
+
+static void on_wake(uv_async_t *async)
+{
+	struct hub *hub = async->data;
+
+	store_dispatch(hub->store);
+}
+
+static void on_tick(uv_timer_t *timer)
+{
+	struct process *p = timer->data;
+	struct hub *hub = &p->hub;
+
+	dispatch_tick(hub->dispatch);
+	follow_tick(hub);
+	if (++p->ticks % FORGET_TICKS == 0 && p->n_removals == 0)
+		(void)session_list_doomed(store_reader(hub->store), 0, FORGET_BATCH, forget_doomed, p, NULL);
+}
+
+/* --- start ---------------------------------------------------------------------------------- */
+
+static void find_groups(struct hub *hub)
+{
+	/* Before the loop runs, NSS may take its time. */
+	const struct group *cloop = getgrnam("cloop");
+	gid_t gid = cloop ? cloop->gr_gid : 0;
+	const struct group *admin = getgrnam("cloop-admin");
+
+	hub->gid_cloop = gid;
+	hub->gid_admin = admin ? admin->gr_gid : 0;
+	hub->groups_missing = hub->uid == 0 && (gid == 0 || !admin);
+	if (hub->groups_missing)
+		hub_log("the groups cloop and cloop-admin do not both exist: root alone starts and administers");
+}
+
+static int open_directory(const char *path, const char *name, int *ret, struct error *err)
+{
+	AUTO_CLOSE int dir = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+
+	if (dir >= 0 && name) {
+		int parent = dir;
+
+		if (mkdirat(parent, name, 0700) < 0 && errno != EEXIST)
+			return error_set(err, errno, "cannot make %s/%s: %s", path, name, strerror(errno));
+		dir = openat(parent, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+		int saved = errno;
+		(void)close(parent);
+		errno = saved;
+	}
+	if (dir < 0)
+		return error_set(err, errno, "cannot open %s%s%s: %s", path, name ? "/" : "", name ? name : "",
+				 strerror(errno));
+	*ret = take_fd(&dir);
+	return 0;
+}
+
+/* What only happens once a mount, before anybody reads. */
+struct first_op {
+	struct store_op op;
+	uint64_t mount_id;
+	bool new_mount;
+	int result;
+	struct error err;
+};
+
+static int seed_local(struct store_tx *tx, struct error *err)
+{
+	static char name[] = "local", kind[] = KIND_LOCALPROCESS, empty[] = "",
+		    config[] = "{\"kind\":\"" KIND_LOCALPROCESS "\"}";
+	struct fleet_change change = {.kind = FLEET_DEFAULT, .name = name, .reason = empty,
+					 .at_ns = clock_now_ns()};
+	const struct executor_record row = {
+		.serial = 1,
+		.name = name,
+		.kind = kind,
+		.config = config,
+		.config_error = empty,
+		.source = EXECUTOR_SOURCE_BUILTIN,
+		.health = {.state = empty, .reason = empty, .state_changed_at_ns = change.at_ns},
+		.created_at_ns = change.at_ns,
+		.changed_at_ns = change.at_ns,
+	};
+
+	int r = executor_record_seed(tx, &row, err);
+	if (r <= 0)
+		return r;
+	change.serial = row.serial;
+	r = fleet_change_apply(tx, &change, err);
+	executor_record_clear(&change.after);
+	free(change.default_id);
+	return r;
+}
+
+static int apply_first(struct store_tx *tx, struct store_op *op, struct error *err)
+{
+	const struct first_op *f = (const struct first_op *)op;
+	int r = seed_local(tx, err);
+
+	if (r >= 0)
+		r = journal_purge(tx, f->mount_id, err);
+	if (r >= 0 && f->new_mount)
+		while ((r = event_prune(tx, EVENT_LOG_BYTES_MAX, err)) > 0)
+			;
+	return r;
+}
+
+static void first_done(struct store_op *op, int result, const struct error *err)
+{
+	struct first_op *f = (struct first_op *)op;
+
+	f->result = result;
+	if (result < 0)
+		f->err = *err;
+}
+
+static int prepare_store(struct process *p, struct error *err)
+{
+	struct hub *hub = &p->hub;
+	struct area_header *h = area_header(hub->area);
+	const struct store_options options = {.wake = wake_loop, .user = p};
+	AUTO_BUF struct buf path = BUF_INIT(4096);
+	struct first_op first = {.op = {.apply = apply_first, .done = first_done},
+				 .mount_id = h->mount_id,
+				 .new_mount = h->hub_epoch == 1};
+
+	buf_printf(&path, "%s/cloop.db", hub->options->state_dir);
+	if (path.failed)
+		return error_set(err, ENAMETOOLONG, "the path of the state directory is too long");
+	int r = store_open(path.data, &options, &hub->store, err);
+	if (r < 0)
+		return r;
+	store_submit(hub->store, &first.op);
+	store_flush(hub->store);
+	if (first.result < 0) {
+		*err = first.err;
+		return first.result;
+	}
+	return 0;
+}
+
+static const struct dispatch_hooks hooks = {
+	.changed = session_changed,
+	.created = session_created,
+	.removed = session_removed,
+	.inflight = inflight_changed,
+	.told = events_told,
+	.log = say,
+	.mend = mend,
+	.forget = forget,
+};
+
+static int boot_text(char ret[static 2 * BOOT_ID_BYTES + 1], struct error *err)
+{
+	uint8_t id[BOOT_ID_BYTES];
+	int r = boot_id_read(id);
+
+	if (r < 0)
+		return error_set(err, -r, "cannot read the boot id of this machine: %s", strerror(-r));
+	for (size_t i = 0; i < BOOT_ID_BYTES; i++)
+		(void)snprintf(ret + 2 * i, 3, "%02x", id[i]);
+	return 0;
+}
+
+static int prepare_domain(struct process *p, struct error *err)
+{
+	struct hub *hub = &p->hub;
+	char boot[2 * BOOT_ID_BYTES + 1];
+
+	int r = boot_text(boot, err);
+	if (r >= 0)
+		r = open_directory(hub->options->state_dir, "sessions", &p->sessions_fd, err);
+	if (r >= 0)
+		r = open_directory(hub->options->runtime_dir, NULL, &p->runtime_fd, err);
+	if (r < 0)
+		return r;
+	hub->fleet = fleet_new(p->drivers);
+	if (!hub->fleet)
+		return error_oom(err);
+	r = dispatch_new(hub->store, hub->fleet, boot, &hooks, p, &hub->dispatch, err);
+	if (r < 0)
+		return r;
+	const struct localprocess_options options = {
+		.loop = &hub->loop,
+		.sessions_fd = p->sessions_fd,
+		.runtime_fd = p->runtime_fd,
+		.epoch = area_header(hub->area)->hub_epoch,
+		.forbidden_dev = area_header(hub->area)->mount_dev,
+		.events = &dispatch_events,
+		.user = hub->dispatch,
+	};
+	r = localprocess_new(&options, &p->localprocess, err);
+	if (r < 0)
+		return r;
+	p->drivers[0] = localprocess_driver(p->localprocess);
+	r = fleet_load(hub->fleet, store_reader(hub->store), err);
+	return r < 0 ? r : dispatch_load(hub->dispatch, area_header(hub->area)->sessions_ns, err);
+}
+
+static int prepare_tree(struct process *p, struct error *err)
+{
+	struct hub *hub = &p->hub;
+
+	int r = prune_new(hub, &hub->prune, err);
+	if (r >= 0)
+		r = follow_new(hub, &hub->follow, err);
+	if (r >= 0)
+		r = logs_new(hub, p->sessions_fd, &hub->logs, err);
+	if (r >= 0)
+		r = watch_new(hub, &hub->watch, err);
+	if (r >= 0 && transaction_init(hub) < 0)
+		r = error_oom(err);
+	return r < 0 ? r : wire_new(hub, &tree_ops, &hub->wire, err);
+}
+
+static int prepare_loop(struct process *p, struct error *err)
+{
+	struct hub *hub = &p->hub;
+	int r = uv_loop_init(&hub->loop);
+
+	if (r == 0)
+		r = uv_async_init(&hub->loop, &p->wake, on_wake);
+	if (r == 0)
+		r = uv_timer_init(&hub->loop, &p->tick);
+	if (r == 0)
+		r = uv_timer_start(&p->tick, on_tick, TICK_MS, TICK_MS);
+	if (r == 0)
+		r = uv_poll_init(&hub->loop, &p->keeper, hub->options->keeper_fd);
+	p->wake.data = p->keeper.data = hub;
+	p->tick.data = p;
+	if (r == 0)
+		r = uv_poll_start(&p->keeper, UV_READABLE | UV_DISCONNECT, on_keeper);
+	return r < 0 ? error_set(err, -r, "cannot set up the event loop: %s", uv_strerror(r)) : 0;
+}
+
+static int serve(struct process *p, struct error *err)
+{
+	struct hub *hub = &p->hub;
+
+	int r = area_attach(hub->options->area_fd, &hub->area, err);
+	if (r < 0)
+		return r;
+	struct area_header *h = area_header(hub->area);
+	h->hub_epoch++;
+	if (h->served_ns == 0) {
+		int64_t now = clock_now_ns();
+
+		h->events_ns = h->sessions_ns = h->executors_ns = now;
+		h->served_ns = now;
+	}
+	hub->started_ns = h->served_ns;
+	hub->nonce = (uint16_t)(h->hub_epoch * 4099); /* apart from the clones of earlier hubs */
+	r = prepare_store(p, err);
+	if (r >= 0)
+		r = prepare_domain(p, err);
+	if (r >= 0)
+		r = prepare_tree(p, err);
+	if (r >= 0)
+		r = wire_replay_init(hub->wire, err);
+	if (r < 0)
+		return r;
+	r = wire_replay_requests(hub->wire, err);
+	if (r >= 0)
+		r = wire_start(hub->wire, err);
+	if (r < 0)
+		return r;
+	follow_wake_saved(hub);
+	tell_keeper(hub->options, KEEPER_HUB_READY, "");
+	(void)uv_run(&hub->loop, UV_RUN_DEFAULT);
+	return hub->exit_status;
+}
+
+static void close_handle(uv_handle_t *handle, void *unused)
+{
+	(void)unused;
+	if (!uv_is_closing(handle))
+		uv_close(handle, NULL);
+}
+
+/*
+ * An orderly end. The writer thread ends first, as it wakes the loop; then whatever the loop still
+ * holds is closed while the structs that it lies in are there.
+ */
+static void tear_down(struct process *p)
+{
+	struct hub *hub = &p->hub;
+
+	if (hub->wire)
+		wire_stop(hub->wire);
+	hub->store = store_free(hub->store);
+	p->localprocess = localprocess_free(p->localprocess);
+	uv_walk(&hub->loop, close_handle, NULL);
+	(void)uv_run(&hub->loop, UV_RUN_DEFAULT);
+	(void)uv_loop_close(&hub->loop);
+
+	hub->watch = watch_free(hub->watch);
+	hub->logs = logs_free(hub->logs);
+	hub->dispatch = dispatch_free(hub->dispatch);
+	hub->fleet = fleet_free(hub->fleet);
+	hub->wire = wire_free(hub->wire);
+	hub->follow = follow_free(hub->follow);
+	hub->prune = prune_free(hub->prune);
+	free(hub->scanners);
+	hub->area = area_free(hub->area);
+	p->sessions_fd = close_fd(p->sessions_fd);
+	p->runtime_fd = close_fd(p->runtime_fd);
+}
+
+int hub_run(const struct hub_options *options)
+{
+	struct process *p = calloc(1, sizeof(*p));
+	struct error err;
+
+	if (!p)
+		return 1;
+	p->sessions_fd = p->runtime_fd = -1;
+	p->hub.options = options;
+	p->hub.uid = geteuid();
+	p->hub.gid = getegid();
+	find_groups(&p->hub);
+	int r = prepare_loop(p, &err);
+	if (r < 0) {
+		hub_log("%s", err.reason);
+		free(p);
+		return 1;
+	}
+	r = serve(p, &err);
+	if (r < 0) {
+		char sentence[KEEPER_TEXT_MAX];
+
+		(void)error_sentence(&err, sentence, sizeof(sentence));
+		hub_log("cannot serve: %s", sentence);
+		tell_keeper(options, KEEPER_HUB_REFUSED, sentence);
+		r = HUB_EXIT_REFUSED;
+	}
+	tear_down(p);
+	free(p);
+	return r;
+}
+
+int hub_check_init(const struct hub_options *options)
+{
+	struct area_header h;
+	struct error err;
+
+	/* A hub is at work in the area: this only reads the header. */
+	if (pread(options->area_fd, &h, sizeof(h), 0) != (ssize_t)sizeof(h)) {
+		hub_log("cannot read the shared area");
+		return 1;
+	}
+	if (h.layout != AREA_LAYOUT) {
+		hub_log("the running mount has shared area layout %u, this binary %u", h.layout, AREA_LAYOUT);
+		return 1;
+	}
+	if (h.init_len > 0 && wire_check_init(&h, &tree_ops, &err) < 0) {
+		hub_log("%s", err.reason);
+		return 1;
+	}
+	return 0;
+}

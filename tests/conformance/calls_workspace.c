@@ -1,0 +1,165 @@
+/* Workspaces and how they are fetched. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/field.h"
+#include "core/gitplan.h"
+#include "core/strlist.h"
+#include "core/workspace.h"
+#include "core/workspace_access.h"
+#include "tests/conformance/calls.h"
+
+/* For calls that give no verdict on what cannot be read: then it is the zero workspace. */
+static void read_workspace(json_t *value, struct workspace *ret)
+{
+	*ret = (struct workspace){0};
+	if (value)
+		(void)workspace_from_json(value, "workspace", ret, NULL);
+}
+
+static json_t *validate_call(json_t *input)
+{
+	struct workspace w = {0};
+	struct error err = {0};
+	int r = workspace_from_json(input, "workspace", &w, &err);
+
+	if (r == 0)
+		r = workspace_validate(&w, "workspace", &err);
+	workspace_clear(&w);
+	return verdict(r, &err);
+}
+
+static json_t *predicates_call(json_t *input)
+{
+	struct workspace w;
+
+	read_workspace(input, &w);
+	json_t *answer =
+		json_pack("{s:b, s:b, s:b}", "needs_provisioning", workspace_needs_provisioning(&w),
+			  "requires_credential", workspace_requires_credential(&w), "is_zero",
+			  workspace_is_zero(&w));
+	workspace_clear(&w);
+	return answer;
+}
+
+static json_t *derivations_call(json_t *input)
+{
+	AUTO_FREE char *base = NULL;
+	AUTO_FREE char *path = NULL;
+	struct workspace w;
+
+	read_workspace(input, &w);
+	AUTO_FREE char *host = workspace_host(&w);
+	int r = workspace_base_url(&w, &base);
+	if (r == 0)
+		r = workspace_repo_path(&w, &path);
+	workspace_clear(&w);
+	if (r < 0)
+		return NULL;
+	return json_pack("{s:s, s:s, s:s, s:b}", "base_url", text_or_empty(base), "host", host,
+			 "repo_path", text_or_empty(path), "repo_path_ok", path != NULL);
+}
+
+static json_t *steps_to_json(const struct git_plan *plan)
+{
+	AUTO_JSON json_t *array = json_array();
+
+	for (size_t i = 0; array && i < GIT_STEPS; i++) {
+		const struct git_step *s = &plan->steps[i];
+
+		if (json_array_append_new(array, json_pack("{s:o, s:b, s:s}", "argv",
+							   strlist_to_json(s->argv, s->n_argv),
+							   "authenticated", s->authenticated,
+							   "name", s->name)) < 0)
+			return NULL;
+	}
+	return take_ptr(array);
+}
+
+static json_t *plan_call(json_t *input)
+{
+	struct git_plan plan = {0};
+	struct workspace w = {0};
+	struct error err = {0};
+	int r = workspace_from_json(json_object_get(input, "workspace"), "workspace", &w, &err);
+
+	if (r == 0)
+		r = git_plan_make(&w, get_text(input, "dir"), &plan, &err);
+	workspace_clear(&w);
+	if (r < 0)
+		return verdict(r, &err);
+	json_t *answer = json_pack("{s:b, s:o}", "ok", 1, "steps", steps_to_json(&plan));
+	git_plan_clear(&plan);
+	return answer;
+}
+
+static json_t *access_call(json_t *input)
+{
+	struct workspace w;
+
+	read_workspace(json_object_get(input, "workspace"), &w);
+	json_t *answer = NULL;
+	if (workspace_apply_access(&w, get_text(input, "access_repo")) == 0)
+		answer = json_pack("{s:o}", "workspace", workspace_to_json(&w));
+	workspace_clear(&w);
+	return answer;
+}
+
+static struct git_credential read_credential(json_t *value)
+{
+	return (struct git_credential){get_text(value, "username"), get_text(value, "password")};
+}
+
+static json_t *credential_call(json_t *input)
+{
+	struct git_credential c = read_credential(input);
+	AUTO_FREE char *header = git_credential_header(&c);
+	char **secrets;
+	size_t n;
+
+	if (git_credential_secrets(&c, &secrets, &n) < 0)
+		return NULL;
+	json_t *answer =
+		json_pack("{s:s, s:b, s:o}", "authorization", header, "empty",
+			  git_credential_is_empty(&c), "secrets", strlist_to_json(secrets, n));
+	git_secrets_free(secrets, n);
+	return answer;
+}
+
+static json_t *base_env_call(json_t *input)
+{
+	(void)input;
+	return json_pack("{s:o}", "env",
+			 strlist_to_json((char *const *)git_base_env(), GIT_BASE_ENV_LEN));
+}
+
+static json_t *credential_env_call(json_t *input)
+{
+	struct git_credential c = read_credential(json_object_get(input, "credential"));
+	struct error err = {0};
+	struct workspace w;
+	char **env = NULL;
+	size_t n = 0;
+
+	read_workspace(json_object_get(input, "workspace"), &w);
+	int r = git_credential_env(&w, &c, &env, &n, &err);
+	workspace_clear(&w);
+	if (r < 0)
+		return json_pack("{s:b}", "ok", 0);
+	json_t *answer = json_pack("{s:o, s:b}", "env", strlist_to_json(env, n), "ok", 1);
+	git_secrets_free(env, n);
+	return answer;
+}
+
+const struct call workspace_calls[] = {
+	{"Workspace.Validate", validate_call},
+	{"Workspace.Predicates", predicates_call},
+	{"Workspace.Derivations", derivations_call},
+	{"Workspace.GitPlan", plan_call},
+	{"WorkspaceAccess.Apply", access_call},
+	{"GitCredential", credential_call},
+	{"GitEnv/GitBaseEnv", base_env_call},
+	{"GitEnv/GitCredentialEnv", credential_env_call},
+	{NULL, NULL},
+};
