@@ -134,7 +134,8 @@ static void answer_kept(struct fallback *f, uint64_t unique)
 	if (in && len >= sizeof(*in)) {
 		struct area_handle *opened = NULL;
 
-		if (in->opcode == FUSE_OPEN || in->opcode == FUSE_OPENDIR || in->opcode == FUSE_CREATE)
+		if (in->opcode == FUSE_OPEN || in->opcode == FUSE_OPENDIR ||
+		    in->opcode == FUSE_CREATE)
 			opened = area_handle_of_open(f->area, unique);
 		/* ENOENT: the hub died after its answer, and the descriptor is in use. */
 		if (answer(f, in, len) && opened)

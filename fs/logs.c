@@ -10,6 +10,7 @@
 #include <uv.h>
 
 #include "core/owner.h"
+#include "drivers/shim/log_format.h"
 #include "drivers/shim/log_reader.h"
 #include "drivers/shim/session_dir.h"
 #include "fs/context.h"
@@ -105,8 +106,8 @@ bool logs_watch(struct hub *hub, uint32_t serial)
 	AUTO_CLOSE int dirfd = session_dir_open(l->sessions_fd, serial);
 	if (dirfd < 0)
 		return false;
-	/* The index: bytes in the log can be read once a record tells of them. */
-	(void)snprintf(path, sizeof(path), "/proc/self/fd/%d/index", dirfd);
+	/* The index: bytes of the log count once a record of them is there, which is written last. */
+	(void)snprintf(path, sizeof(path), "/proc/self/fd/%d/" LOG_INDEX_FILE, dirfd);
 	int wd = inotify_add_watch(l->inotify_fd, path, IN_MODIFY | IN_DONT_FOLLOW);
 	if (wd < 0)
 		return false;
