@@ -265,7 +265,7 @@ static int set_text(struct hub *hub, struct node node, struct area_handle *h)
 		return text.failed;
 	int r = area_blob_set(hub->area, &h->text, h->uid, text.data, text.len);
 	if (r < 0)
-		return -ENOMEM;
+		return r;
 	h->text_valid = 1;
 	return 0;
 }
