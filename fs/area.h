@@ -116,7 +116,9 @@ struct area_handle {
 	/* A poll that waits for a wake-up. */
 	uint64_t poll_kh;
 	uint32_t poll_set;
-	uint32_t pad;
+
+	/* The errno of a document that was refused before its end. */
+	uint32_t doc_errno;
 
 	/* Stream, wait: the offset behind the last READ, which is what poll asks about. */
 	uint64_t read_off;

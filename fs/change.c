@@ -174,6 +174,30 @@ void change_refuse(struct change *c)
 	change_free(c);
 }
 
+/* The error that a recorded refusal was made of. */
+static void recall_refusal(struct change *c, int code)
+{
+	AUTO_JSON json_t *answer = NULL;
+	struct json_object o;
+	const char *reason = "refused, as an earlier part was", *field = "", *remedy = "";
+
+	if (c->answer && json_parse(c->answer, strlen(c->answer), &answer, NULL) == 0 &&
+	    json_object_begin(&o, answer, "", NULL) == 0) {
+		(void)json_object_string(&o, "reason", &reason, NULL);
+		(void)json_object_string(&o, "field", &field, NULL);
+		(void)json_object_string(&o, "remedy", &remedy, NULL);
+	}
+	(void)error_set(&c->err, code, "%s", reason);
+	error_field(&c->err, "%s", field);
+	error_remedy(&c->err, "%s", remedy);
+}
+
+void change_refuse_again(struct change *c, int code)
+{
+	recall_refusal(c, code);
+	change_refuse(c);
+}
+
 void change_finish(struct change *c)
 {
 	reply_success(c);
@@ -263,24 +287,6 @@ void change_commit_refusal(struct change *c)
 	c->store.apply = apply_refusal;
 	c->store.done = refusal_committed;
 	store_submit(c->hub->store, &c->store);
-}
-
-/* The error that a recorded refusal was made of. */
-static void recall_refusal(struct change *c, int code)
-{
-	AUTO_JSON json_t *answer = NULL;
-	struct json_object o;
-	const char *reason = "refused before the daemon was started again", *field = "", *remedy = "";
-
-	if (c->answer && json_parse(c->answer, strlen(c->answer), &answer, NULL) == 0 &&
-	    json_object_begin(&o, answer, "", NULL) == 0) {
-		(void)json_object_string(&o, "reason", &reason, NULL);
-		(void)json_object_string(&o, "field", &field, NULL);
-		(void)json_object_string(&o, "remedy", &remedy, NULL);
-	}
-	(void)error_set(&c->err, code, "%s", reason);
-	error_field(&c->err, "%s", field);
-	error_remedy(&c->err, "%s", remedy);
 }
 
 bool change_replayed(struct change *c)

@@ -263,8 +263,9 @@ static int set_text(struct hub *hub, struct node node, struct area_handle *h)
 	}
 	if (text.failed)
 		return text.failed;
-	if (area_blob_set(hub->area, &h->text, h->uid, text.data, text.len) < 0)
-		return -EDQUOT;
+	int r = area_blob_set(hub->area, &h->text, h->uid, text.data, text.len);
+	if (r < 0)
+		return r;
 	h->text_valid = 1;
 	return 0;
 }
@@ -387,6 +388,26 @@ static void read_text(fuse_req_t req, const struct area_handle *h, size_t size, 
 	(void)fuse_reply_buf(req, data, n);
 }
 
+/*
+ * Whether a READ may not fill the kernel's cache, as one without an owner does. For sendfile(2), a file
+ * that blocks would end where it ends at this moment; and an answer begins where the document ended,
+ * not at the beginning of a page. Who copies in that way (busybox) goes on with read(2) after an error.
+ */
+static bool is_uncached(struct node node, const struct area_handle *h)
+{
+	switch (node_file(node)->type) {
+	case FILE_STREAM:
+	case FILE_WAIT:
+		return true;
+	case FILE_TRANSACTION:
+	case FILE_DOCUMENT:
+		return h->doc_state != DOCUMENT_NONE;
+	default:
+		/* One inode for all callers, each of whom reads something else. */
+		return node_file(node)->per_caller;
+	}
+}
+
 static void op_read(fuse_req_t req, fuse_ino_t ino, size_t size, off_t off, struct fuse_file_info *fi)
 {
 	struct area_handle *h;
@@ -394,6 +415,10 @@ static void op_read(fuse_req_t req, fuse_ino_t ino, size_t size, off_t off, stru
 
 	if (!handle_of(req, ino, fi, &node, &h))
 		return;
+	if (fi->lock_owner == 0 && is_uncached(node, h)) {
+		(void)fuse_reply_err(req, EINVAL);
+		return;
+	}
 	if (size > AREA_MAX_WRITE)
 		size = AREA_MAX_WRITE;
 	switch (node_file(node)->type) {
@@ -406,23 +431,9 @@ static void op_read(fuse_req_t req, fuse_ino_t ino, size_t size, off_t off, stru
 		break;
 	case FILE_STREAM:
 	case FILE_WAIT:
-		/*
-		 * A READ without an owner fills the kernel's cache for sendfile(2), for which the
-		 * file would end where it ends at this moment. Who copies in that way (busybox)
-		 * goes on with read(2) after an error.
-		 */
-		if (fi->lock_owner == 0) {
-			(void)fuse_reply_err(req, EINVAL);
-			return;
-		}
 		follow_read(hub_of(req), req, node, h, size, (uint64_t)off, fi->flags);
 		break;
 	default:
-		/* One inode for all callers, each of whom reads something else: nothing to cache. */
-		if (node_file(node)->per_caller && fi->lock_owner == 0) {
-			(void)fuse_reply_err(req, EINVAL);
-			return;
-		}
 		read_text(req, h, size, (uint64_t)off);
 		break;
 	}
