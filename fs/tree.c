@@ -284,6 +284,12 @@ static bool blocks(struct node node)
 	return type == FILE_STREAM || type == FILE_WAIT;
 }
 
+/* What can be incomplete when it is closed; closing anything else need not come to us. */
+static bool takes_documents(const struct node_file *file)
+{
+	return file->type == FILE_TRANSACTION || file->type == FILE_DOCUMENT;
+}
+
 /* Whether the object that the node belongs to was removed. */
 static bool is_stale(struct hub *hub, struct node node)
 {
@@ -318,6 +324,7 @@ static void op_open(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
 	fi->direct_io = 1;
 	fi->keep_cache = 0;
 	fi->nonseekable = blocks(node);
+	fi->noflush = !(takes_documents(node_file(node)) && (fi->flags & O_ACCMODE) != O_RDONLY);
 	/* ENOENT: the opener is gone, and no RELEASE will come. */
 	if (fuse_reply_open(req, fi) == -ENOENT)
 		area_handle_drop(hub->area, h);
@@ -399,7 +406,7 @@ static void op_read(fuse_req_t req, fuse_ino_t ino, size_t size, off_t off, stru
 
 static bool takes_writes(const struct node_file *file)
 {
-	return file->type == FILE_TRANSACTION || file->type == FILE_DOCUMENT || file->type == FILE_CONTROL;
+	return takes_documents(file) || file->type == FILE_CONTROL;
 }
 
 static void op_write(fuse_req_t req, fuse_ino_t ino, const char *data, size_t size, off_t off,
