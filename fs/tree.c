@@ -199,7 +199,7 @@ static int set_caller(struct hub *hub, fuse_req_t req, struct area_handle *h, bo
 	if (!for_writing)
 		return 0;
 	/* Unreadable: the file opens (its answer can be read), but its WRITEs are refused. */
-	if (caller_read(ctx->pid, ctx->uid, ctx->gid, &caller) < 0)
+	if (caller_read(&hub->home, ctx->pid, ctx->uid, ctx->gid, &caller) < 0)
 		return 0;
 	h->trusted = caller.trusted;
 	h->n_groups = (uint32_t)caller.n_groups;
