@@ -64,7 +64,8 @@ struct dispatch {
 	int64_t last_serial;
 	int64_t changed_ns;
 
-	struct session cache[SESSION_CACHE]; /* by serial; serial 0: empty */
+	struct session cache[SESSION_CACHE];  /* by serial; serial 0: empty */
+	int64_t cache_names[SESSION_CACHE];   /* by hash of the name: the serial of one that is in there */
 };
 
 struct row_op {

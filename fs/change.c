@@ -101,7 +101,7 @@ int change_caller_of_request(struct change *c)
 	 * A replayed request may come from a thread that is gone meanwhile; the kernel judged its
 	 * right to make or remove the entry when it was new.
 	 */
-	if (caller_read(ctx->pid, ctx->uid, ctx->gid, &caller) < 0) {
+	if (caller_read(&c->hub->home, ctx->pid, ctx->uid, ctx->gid, &caller) < 0) {
 		if (c->replayed && ctx->pid > 0)
 			return 0;
 		return error_set(&c->err, EPERM, "the caller cannot be seen from the daemon's pid namespace");

@@ -633,7 +633,10 @@ int hub_run(const struct hub_options *options)
 	p->hub.uid = geteuid();
 	p->hub.gid = getegid();
 	find_groups(&p->hub);
-	int r = prepare_loop(p, &err);
+	int r = caller_home_read(&p->hub.home);
+	if (r < 0)
+		hub_log("/proc cannot be read (%s): no caller can be told from another", strerror(-r));
+	r = prepare_loop(p, &err);
 	if (r < 0) {
 		hub_log("%s", err.reason);
 		free(p);

@@ -201,6 +201,18 @@ OUTPUT_VIEW(log, LOG_VIEW_LOG)
 OUTPUT_VIEW(stdout, LOG_VIEW_STDOUT)
 OUTPUT_VIEW(stderr, LOG_VIEW_STDERR)
 
+static int file_log(const struct view *v, uint64_t off, size_t *len)
+{
+	int error = 0;
+	struct log_reader *reader = logs_get(v->hub, v->node.serial, &error);
+	ssize_t n = reader ? log_reader_span(reader, *len, off, NULL) : error;
+
+	if (n < 0)
+		return (int)n;
+	*len = (size_t)n;
+	return log_reader_log_fd(reader);
+}
+
 static int size_tail(const struct view *v, uint64_t *ret)
 {
 	struct log_sizes sizes;
@@ -376,7 +388,7 @@ static const struct node_file session_files[] = {
 	{.name = "error", .type = FILE_TEXT, .mode = 0440, .owner = OWNER_SESSION,
 	 .render = render_error, .doc = "Why it failed or was killed, in one sentence; else empty."},
 	{.name = "log", .type = FILE_LOG, .mode = 0440, .owner = OWNER_SESSION, .size = size_log,
-	 .pread = pread_log, .changed = output_changed,
+	 .pread = pread_log, .file = file_log, .changed = output_changed,
 	 .doc = "Output of both streams as it arrived; `tail -f` works. Ends with a marker line at the "
 		"quota."},
 	{.name = "log.tail", .type = FILE_TEXT, .mode = 0440, .owner = OWNER_SESSION, .size = size_tail,

@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -57,6 +58,18 @@ void bench_sleep_ms(unsigned ms)
 	const struct timespec ts = {.tv_sec = ms / 1000, .tv_nsec = (long)(ms % 1000) * 1000000};
 
 	(void)nanosleep(&ts, NULL);
+}
+
+void bench_pin(pid_t pid, int cpu)
+{
+	cpu_set_t set;
+
+	CPU_ZERO(&set);
+	for (size_t i = 0; i < CPU_SETSIZE; i++)
+		if (cpu < 0 || i == (size_t)cpu)
+			CPU_SET(i, &set);
+	if (sched_setaffinity(pid, sizeof(set), &set) < 0)
+		bench_die("cannot choose a processor: %s", strerror(errno));
 }
 
 static int by_value(const void *a, const void *b)

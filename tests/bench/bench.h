@@ -58,6 +58,12 @@ void bench_sleep_ms(unsigned ms);
 double bench_median(double *v, size_t n);
 double bench_percentile(double *v, size_t n, double percent);
 
+/*
+ * Keeps a process (0: the calling thread) on one processor, or lets it go again (-1). Where two
+ * processes take turns, the time is that of waking another processor or not, as chance has it.
+ */
+void bench_pin(pid_t pid, int cpu);
+
 /* --- a hub: what `run` names in the environment is its directory --- */
 
 struct bench_hub {
