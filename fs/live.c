@@ -14,7 +14,6 @@
 #include "drivers/shim/log_reader.h"
 #include "fs/area.h"
 #include "fs/context.h"
-#include "fs/follow.h"
 #include "fs/logs.h"
 #include "fs/tables.h"
 
@@ -71,9 +70,6 @@ static int size_follow(const struct view *v, uint64_t *ret)
 	return r;
 }
 
-/* Log that one READ may pass over while it looks for its place after a seek. */
-#define SEEK_BUDGET (4 * 1024 * 1024)
-
 static struct log_cursor load_cursor(const uint64_t saved[4])
 {
 	return (struct log_cursor){.offset = saved[0], .record = saved[1], .skip = saved[2]};
@@ -87,9 +83,9 @@ static void save_cursor(uint64_t saved[4], const struct log_cursor *c)
 }
 
 /*
- * The handle keeps two cursors: the one that the last READ began with, and the one behind it. A READ
- * that is replayed because its answer was lost begins with the first, the next one with the second;
- * any other offset is a seek, which goes on from the second when it can.
+ * The handle keeps two cursors: the one that the last READ began with, and the one behind it. The
+ * file cannot seek, so a READ begins with the second, or with the first when it is replayed because
+ * its answer was lost.
  */
 static int stream_lines(const struct view *v, struct area_handle *h, void *data, size_t len,
 			uint64_t off, struct stream_result *ret)
@@ -106,24 +102,10 @@ static int stream_lines(const struct view *v, struct area_handle *h, void *data,
 	if (ended)
 		log_reader_complete(reader);
 	struct log_cursor cursor = load_cursor(h->cursor[1]);
-	if (cursor.offset != off && h->cursor[0][0] == off)
+	if (cursor.offset != off)
 		cursor = load_cursor(h->cursor[0]);
-	if (cursor.offset != off) {
-		int r = log_reader_lines_seek(reader, row->name, &cursor, off, SEEK_BUDGET, NULL);
-
-		if (r < 0)
-			return r;
-		save_cursor(h->cursor[1], &cursor);
-		/* Not there yet: the loop goes on with others, and this READ is tried again. */
-		if (r == 0)
-			follow_again(v->hub, v->node.kind, v->node.serial);
-		if (cursor.offset != off && (r == 0 || !ended))
-			return -EAGAIN;
-		if (cursor.offset != off) {
-			*ret = (struct stream_result){.at_end = true};
-			return 0;
-		}
-	}
+	if (cursor.offset != off)
+		return -ESPIPE;
 	struct log_cursor before = cursor;
 	ssize_t n = log_reader_lines(reader, row->name, &cursor, data, len, NULL);
 	if (n < 0)
@@ -279,7 +261,7 @@ const struct node_dir live_sessions_dir = {
 };
 
 static const struct node_file live_session_files[] = {
-	{.name = "lines", .type = FILE_STREAM, .mode = 0440, .owner = OWNER_SESSION,
+	{.name = "lines", .type = FILE_STREAM, .mode = 0440, .owner = OWNER_SESSION, .sequential = true,
 	 .stream = stream_lines, .size = size_follow, .doc = "See /sessions/<id>/lines."},
 	{.name = "follow", .type = FILE_STREAM, .mode = 0440, .owner = OWNER_SESSION,
 	 .stream = stream_follow, .size = size_follow, .doc = "See /sessions/<id>/follow."},

@@ -214,6 +214,11 @@ bool node_fixed(struct node node)
 	return file ? file->fixed : !node_dir(node.kind)->growing;
 }
 
+struct node root_node(const char *name)
+{
+	return (struct node){.kind = NODE_ROOT, .file = node_find(&root_dir, name)};
+}
+
 struct node node_row(struct node dir, uint8_t row)
 {
 	const struct node_file *file = &node_dir(dir.kind)->files[row - 1];

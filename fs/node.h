@@ -100,6 +100,9 @@ struct node_file {
 	mode_t mode; /* permission bits */
 	enum node_owner owner;
 	bool fixed; /* name and attributes never change while the object exists */
+	bool clone;      /* each LOOKUP gives another inode: a WRITE may be held for long */
+	bool per_caller; /* reads differently for each uid */
+	bool sequential; /* cannot seek */
 	enum node_kind child;
 
 	/*
@@ -117,6 +120,12 @@ struct node_file {
 	/* Log: the size, and bytes from an offset. */
 	int (*size)(const struct view *v, uint64_t *ret);
 	ssize_t (*pread)(const struct view *v, void *data, size_t len, uint64_t off);
+
+	/*
+	 * Log whose bytes are those of a file: the descriptor, which is borrowed until the loop runs on,
+	 * and *len cut to what there is at the offset. NULL, or a negative result: only pread can tell.
+	 */
+	int (*file)(const struct view *v, uint64_t off, size_t *len);
 
 	/*
 	 * Stream, wait: bytes from an offset of what is there now. Returns 0, -EAGAIN when the reader
@@ -184,6 +193,9 @@ const struct node_file *node_file(struct node node);
 
 /* The row of that name; 0 when there is none, else its index + 1. */
 uint8_t node_find(const struct node_dir *dir, const char *name);
+
+/* A file of the root by name. */
+struct node root_node(const char *name);
 
 /* The node of a row: its own, or the directory that it stands for. */
 struct node node_row(struct node dir, uint8_t row);

@@ -38,7 +38,7 @@ static int render_readme(const struct view *v, struct buf *out)
 /* Its ages move on all the time; that alone is no change (tar would complain about it). */
 static int64_t hub_changed(const struct view *v)
 {
-	return v->hub->changed_ns;
+	return area_header(v->hub->area)->events_ns;
 }
 
 /* Sessions that the table of /status shows; the count above it is of all. */
@@ -184,7 +184,7 @@ static int render_default(const struct view *v, struct buf *out)
 
 static int64_t default_changed(const struct view *v)
 {
-	return fleet_changed_ns(v->hub->fleet);
+	return area_header(v->hub->area)->executors_ns;
 }
 
 static int render_default_id(const struct view *v, struct buf *out)
@@ -227,11 +227,11 @@ static const struct node_file root_files[] = {
 	 .doc = "The version of the daemon."},
 	{.name = "status", .type = FILE_TEXT, .mode = 0444, .render = render_status,
 	 .changed = hub_changed, .doc = "For people: the executors and what is in flight."},
-	{.name = "error", .type = FILE_TEXT, .mode = 0444, .render = render_error,
+	{.name = "error", .type = FILE_TEXT, .mode = 0444, .render = render_error, .per_caller = true,
 	 .changed = refused_at,
 	 .doc = "Why your latest refused change was refused, in one sentence; a refusal by file mode is the "
 		"kernel's and leaves none."},
-	{.name = "error.json", .type = FILE_TEXT, .mode = 0444, .render = render_error_json,
+	{.name = "error.json", .type = FILE_TEXT, .mode = 0444, .render = render_error_json, .per_caller = true,
 	 .changed = refused_at,
 	 .doc = "The same as {\"file\",\"errno\",\"reason\",\"field\",\"remedy\",\"at\"}."},
 	{.name = "events", .type = FILE_LOG, .mode = 0440, .owner = OWNER_ADMIN, .size = size_events,

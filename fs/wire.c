@@ -24,7 +24,6 @@ struct wire {
 	struct fuse_session *session;
 	uv_poll_t poll;
 	bool started;
-	bool muted;   /* INIT is being replayed */
 	bool blocked; /* no room for another request until one is answered: not polling */
 
 	uint64_t unique;
@@ -32,6 +31,7 @@ struct wire {
 	uint32_t request_len;
 	bool replaying;
 	int init_mismatch;
+	int pipe[2]; /* for replies out of files; empty between two of them, -1 before the first */
 };
 
 static int resume(struct wire *w);
@@ -48,7 +48,7 @@ static size_t iov_length(const struct iovec *iov, int count)
 	return len;
 }
 
-/* The reply to the kernel's INIT: kept the first time, compared afterwards. */
+/* The reply to the kernel's INIT: sent and kept once, compared by every later hub. */
 static ssize_t init_reply(struct wire *w, const struct iovec *iov, int count)
 {
 	struct area_header *h = area_header(w->hub->area);
@@ -63,14 +63,37 @@ static ssize_t init_reply(struct wire *w, const struct iovec *iov, int count)
 		memcpy(reply + at, iov[i].iov_base, iov[i].iov_len);
 		at += iov[i].iov_len;
 	}
-	if (w->muted) {
+	if (h->init_answered) {
 		if (len != h->init_reply_len || memcmp(reply, h->init_reply, len) != 0)
 			w->init_mismatch = -EPROTO;
 		return (ssize_t)len;
 	}
 	memcpy(h->init_reply, reply, len);
 	h->init_reply_len = (uint32_t)len;
-	return writev(w->hub->options->fuse_fd, iov, count);
+	ssize_t n = writev(w->hub->options->fuse_fd, iov, count);
+	int saved = errno;
+	/* ENOENT: a hub that died at this very place had answered it. */
+	if (n >= 0 || saved == ENOENT)
+		__atomic_store_n(&h->init_answered, 1, __ATOMIC_RELEASE);
+	errno = saved;
+	return n;
+}
+
+/* Whether a reply is that to INIT, which is not among the kept requests. */
+static bool is_init(const struct wire *w, uint64_t unique)
+{
+	const struct area_header *h = area_header(w->hub->area);
+	const struct fuse_in_header *in = (const struct fuse_in_header *)h->init;
+
+	return h->init_len >= sizeof(*in) && in->unique == unique;
+}
+
+/* The request was answered, well or not. */
+static void answered(struct wire *w, uint64_t unique)
+{
+	area_request_done(w->hub->area, unique);
+	if (w->blocked)
+		(void)resume(w);
 }
 
 static ssize_t wire_writev(int fd, struct iovec *iov, int count, void *user)
@@ -85,7 +108,7 @@ static ssize_t wire_writev(int fd, struct iovec *iov, int count, void *user)
 	uint32_t len;
 	const struct fuse_in_header *in = area_request_get(hub->area, unique, &len);
 	if (!in)
-		return init_reply(w, iov, count);
+		return is_init(w, unique) ? init_reply(w, iov, count) : writev(fd, iov, count);
 
 	ssize_t n = writev(fd, iov, count);
 	int saved = errno;
@@ -101,11 +124,73 @@ static ssize_t wire_writev(int fd, struct iovec *iov, int count, void *user)
 		if (write(fd, &eio, sizeof(eio)) < 0 && errno != ENOENT)
 			hub_log("nor was the error: %s", strerror(errno));
 	}
-	area_request_done(hub->area, unique);
-	if (w->blocked)
-		(void)resume(w);
+	answered(w, unique);
 	errno = saved;
 	return n;
+}
+
+/* --- replies out of files ------------------------------------------------------------------- */
+
+/* The pages of a READ that begins inside a page, and one for the header; and as much again. */
+#define PIPE_BYTES (2 * AREA_MAX_WRITE)
+
+static void pipe_close(struct wire *w)
+{
+	w->pipe[0] = close_fd(w->pipe[0]);
+	w->pipe[1] = close_fd(w->pipe[1]);
+}
+
+static int pipe_open(struct wire *w)
+{
+	if (w->pipe[0] >= 0)
+		return 0;
+	if (pipe2(w->pipe, O_CLOEXEC | O_NONBLOCK) < 0) {
+		w->pipe[0] = w->pipe[1] = -1;
+		return -errno;
+	}
+	if (fcntl(w->pipe[1], F_SETPIPE_SZ, PIPE_BYTES) < PIPE_BYTES) {
+		pipe_close(w);
+		return -ENOSPC;
+	}
+	return 0;
+}
+
+/* Header and bytes are in the pipe; or an error, and then the pipe may hold anything. */
+static int pipe_fill(struct wire *w, const struct fuse_out_header *out, int fd, size_t len, uint64_t off)
+{
+	loff_t at = (loff_t)off;
+
+	if (write(w->pipe[1], out, sizeof(*out)) != (ssize_t)sizeof(*out))
+		return -EIO;
+	while (len > 0) {
+		ssize_t n = splice(fd, &at, w->pipe[1], NULL, len, SPLICE_F_NONBLOCK);
+
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n <= 0)
+			return n < 0 ? -errno : -ENODATA;
+		len -= (size_t)n;
+	}
+	return 0;
+}
+
+int wire_reply_file(struct wire *w, fuse_req_t req, int fd, size_t len, uint64_t off)
+{
+	const struct fuse_out_header out = {.len = (uint32_t)(sizeof(out) + len), .unique = w->unique};
+	int r = pipe_open(w);
+
+	if (r == 0)
+		r = pipe_fill(w, &out, fd, len, off);
+	if (r == 0 && splice(w->pipe[0], NULL, w->hub->options->fuse_fd, NULL, out.len, 0) < 0)
+		r = -errno;
+	if (r < 0)
+		pipe_close(w);
+	/* ENOENT: the reader does not wait any more. */
+	if (r < 0 && r != -ENOENT)
+		return r;
+	answered(w, out.unique);
+	fuse_reply_none(req);
+	return 0;
 }
 
 /* --- INIT, for a binary that only asks itself ------------------------------------------------ */
@@ -148,6 +233,7 @@ int wire_new(struct hub *hub, const struct fuse_lowlevel_ops *ops, struct wire *
 	if (!w)
 		return error_oom(err);
 	w->hub = hub;
+	w->pipe[0] = w->pipe[1] = -1;
 	hub->wire = w;
 	w->session = fuse_session_new(&args, ops, sizeof(*ops), hub);
 	fuse_opt_free_args(&args);
@@ -168,6 +254,7 @@ struct wire *wire_free(struct wire *w)
 		return NULL;
 	if (w->session)
 		fuse_session_destroy(w->session);
+	pipe_close(w);
 	free(w);
 	return NULL;
 }
@@ -212,15 +299,30 @@ static void handle(struct wire *w, const void *data, uint32_t len)
 	w->request = NULL;
 }
 
+static void keep_init(struct wire *w, const void *data, uint32_t len)
+{
+	struct area_header *h = area_header(w->hub->area);
+
+	if (len > sizeof(h->init))
+		return;
+	memcpy(h->init, data, len);
+	__atomic_store_n(&h->init_len, len, __ATOMIC_RELEASE);
+}
+
 int wire_replay_init(struct wire *w, struct error *err)
 {
 	struct area_header *h = area_header(w->hub->area);
 
-	if (h->init_len == 0)
-		return 0;
-	w->muted = true;
+	if (h->init_len == 0) {
+		/* Perhaps a hub read it and did no more. */
+		const struct fuse_in_header *in = area_staging(w->hub->area);
+
+		if (in->len < sizeof(*in) || in->opcode != FUSE_INIT || in->len > sizeof(h->init))
+			return 0;
+		keep_init(w, in, in->len);
+		area_staging_clear(w->hub->area);
+	}
 	handle(w, h->init, h->init_len);
-	w->muted = false;
 	if (w->init_mismatch < 0)
 		return error_set(err, EPROTO, "%s", init_differs);
 	return 0;
@@ -250,16 +352,6 @@ static bool is_kept(uint32_t opcode)
 {
 	return opcode != FUSE_FORGET && opcode != FUSE_BATCH_FORGET && opcode != FUSE_INTERRUPT &&
 	       opcode != FUSE_INIT;
-}
-
-static void keep_init(struct wire *w, const void *data, uint32_t len)
-{
-	struct area_header *h = area_header(w->hub->area);
-
-	if (len > sizeof(h->init))
-		return;
-	memcpy(h->init, data, len);
-	__atomic_store_n(&h->init_len, len, __ATOMIC_RELEASE);
 }
 
 /* Reads and handles one request. Returns false when there is none to be had now. */

@@ -34,7 +34,8 @@ void session_dir_name(uint64_t serial, char ret[static SESSION_NAME_MAX])
 }
 
 /* "exit" for attempt 1, "exit.N" after it; with ".new" appended when asked. */
-static void file_name(const char *base, uint32_t attempt, bool fresh, char ret[static FILE_NAME_MAX])
+static void file_name(const char *base, uint32_t attempt, bool fresh,
+		      char ret[static FILE_NAME_MAX])
 {
 	if (attempt == 1)
 		(void)snprintf(ret, FILE_NAME_MAX, "%s%s", base, fresh ? ".new" : "");
@@ -216,8 +217,8 @@ int session_started_create(int sessions_fd, int dir, struct session_started *rec
 		return r;
 
 	file_name("started", record->attempt, false, name);
-	AUTO_CLOSE int fd = openat(
-		dir, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+	AUTO_CLOSE int fd =
+		openat(dir, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
 	if (fd < 0)
 		return -errno;
 	r = fault_point("shim.started");
@@ -262,7 +263,7 @@ int session_started_set_pid(int started_fd, int32_t pid, uint64_t starttime)
 
 int session_started_read(int dir, uint64_t serial, uint32_t attempt, struct session_started *ret)
 {
-	struct session_started record;
+	struct session_started record = {0};
 	char name[FILE_NAME_MAX];
 
 	file_name("started", attempt, false, name);
@@ -309,7 +310,7 @@ int session_exit_write(int dir, uint64_t serial, uint32_t attempt, const struct 
 
 int session_exit_read(int dir, uint64_t serial, uint32_t attempt, struct shim_exit *ret)
 {
-	struct session_exit record;
+	struct session_exit record = {0};
 	char name[FILE_NAME_MAX];
 
 	file_name("exit", attempt, false, name);

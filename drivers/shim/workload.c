@@ -74,7 +74,8 @@ static void become_user(const struct workload_plan *p)
 {
 	const struct launch_header *h = p->record->header;
 
-	/* Best effort: a kernel without keys has none to leak. Done as root, whose quota is ample. */
+	/* Best effort: a kernel without keys has none to leak. Done as root, whose quota is
+	 * ample. */
 	(void)syscall(SYS_keyctl, KEYCTL_JOIN_SESSION_KEYRING, NULL);
 
 	if (p->origin->can_setuid) {
@@ -98,7 +99,8 @@ static void follow_shim(const struct workload_plan *p, pid_t shim)
 		_exit(127);
 }
 
-/* Whether what fd (or the path, when fd is AT_FDCWD) names is on the forbidden device. Asks no server. */
+/* Whether what fd (or the path, when fd is AT_FDCWD) names is on the forbidden device. Asks no
+ * server. */
 static int on_device(int fd, const char *path, uint64_t device)
 {
 	struct statx stx;
@@ -226,9 +228,10 @@ __attribute__((noreturn)) static void become_workload(const struct workload_plan
 /* clone3() as fork, with a pidfd, into the unified group when into >= 0. */
 static pid_t clone_process(int into, int *ret_pidfd)
 {
+	int pidfd = -1;
 	struct clone_args args = {
 		.flags = CLONE_PIDFD,
-		.pidfd = (uintptr_t)ret_pidfd,
+		.pidfd = (uintptr_t)&pidfd,
 		.exit_signal = SIGCHLD,
 	};
 
@@ -236,7 +239,10 @@ static pid_t clone_process(int into, int *ret_pidfd)
 		args.flags |= CLONE_INTO_CGROUP;
 		args.cgroup = (__u64)into;
 	}
-	return (pid_t)syscall(SYS_clone3, &args, sizeof(args));
+	pid_t pid = (pid_t)syscall(SYS_clone3, &args, sizeof(args));
+	if (pid > 0)
+		*ret_pidfd = pidfd;
+	return pid;
 }
 
 int workload_spawn(const struct workload_plan *plan, pid_t *ret_pid, int *ret_pidfd)

@@ -52,14 +52,12 @@ load static
 		done | nothing
 }
 
-@test "systemd is content with the unit" {
-	cd "$ROOT"
-	# The unit names installed files: of a copy, that this shell is one of them.
-	sed "s,^\(Exec[A-Za-z]*=\)[^ ]*,\1/bin/true," contrib/systemd/cloopd.service \
-		>"$BATS_TEST_TMPDIR/cloopd.service"
-	run systemd-analyze verify --man=no "$BATS_TEST_TMPDIR/cloopd.service"
-	echo "$output"
-	[ "$status" -eq 0 ]
-	# An unknown key is only a line on stderr.
-	[ -z "$output" ]
+@test "the manual shows commands as they are typed" {
+	mandoc -T utf8 -O width=200 "$ROOT/docs/cloop.7" | col -b >"$BATS_TEST_TMPDIR/page"
+	"$BUILD/fs/cloop-docs" readme | grep -A 1 '^  # ' | grep -v -e '^  # ' -e '^--$' | sed 's/^ *//' \
+		>"$BATS_TEST_TMPDIR/commands"
+	grep -q . "$BATS_TEST_TMPDIR/commands"
+	while read -r command; do
+		grep -qF -- "$command" "$BATS_TEST_TMPDIR/page" || echo "$command"
+	done <"$BATS_TEST_TMPDIR/commands" | nothing
 }

@@ -14,6 +14,7 @@
 
 #include "drivers/shim/process.h"
 #include "tests/unit/test.h"
+#include "tests/unit/tree_remove.h"
 
 static const char *const default_env[] = {"PATH=/usr/local/bin:/usr/bin:/bin"};
 
@@ -86,10 +87,18 @@ void fixture_start_launcher(struct fixture *f, const char *fault)
 {
 	const char *program = getenv("CLOOP_LAUNCHER");
 	char sessions[96], runtime[96], fd[16], fault_text[256];
-	const char *args[] = {program,       "--sessions-dir", sessions,          "--runtime-dir",
-			      runtime,       "--listen-fd",    fd,                "--cgroup-parent",
-			      f->cgroup_parent, f->cgroup_root[0] ? "--cgroup-root" : NULL,
-			      f->cgroup_root, NULL};
+	const char *args[] = {program,
+			      "--sessions-dir",
+			      sessions,
+			      "--runtime-dir",
+			      runtime,
+			      "--listen-fd",
+			      fd,
+			      "--cgroup-parent",
+			      f->cgroup_parent,
+			      f->cgroup_root[0] ? "--cgroup-root" : NULL,
+			      f->cgroup_root,
+			      NULL};
 
 	if (!program)
 		fail_msg("CLOOP_LAUNCHER does not say where the launcher is");
@@ -261,7 +270,9 @@ char fixture_state(pid_t pid)
 		return 0;
 	text[n] = '\0';
 	const char *p = strrchr(text, ')');
-	return p && p[1] == ' ' ? p[2] : 0;
+	if (!p || p[1] != ' ')
+		return 0;
+	return p[2];
 }
 
 bool fixture_alive(pid_t pid)
@@ -298,21 +309,61 @@ pid_t fixture_shim(const struct fixture *f, uint64_t serial)
 	return started.shim_pid;
 }
 
+/* nftw() has no argument for its callback. */
+static char group_name[24];
+
+static int find_group(const char *path, const struct stat *st, int type, struct FTW *ftw)
+{
+	(void)st;
+	(void)type;
+	return strncmp(path + ftw->base, group_name, strlen(group_name)) == 0;
+}
+
 bool fixture_left(const struct fixture *f, uint64_t serial)
 {
 	AUTO_CLOSE int dir = session_dir_open(f->sessions_fd, serial);
-	char command[256];
 
 	if (dir >= 0)
 		return true;
+	(void)snprintf(group_name, sizeof(group_name), "%016llx.", (unsigned long long)serial);
 	for (size_t i = 0; i < ARRAY_SIZE(mounts); i++) {
-		(void)snprintf(command, sizeof(command),
-			       "test -z \"$(find %s/%s -name '%016llx*' 2>/dev/null)\"", mounts[i],
-			       f->cgroup_parent, (unsigned long long)serial);
-		if (system(command) != 0)
+		char path[160];
+
+		(void)snprintf(path, sizeof(path), "%s/%s", mounts[i], f->cgroup_parent);
+		if (nftw(path, find_group, 16, FTW_PHYS) > 0)
 			return true;
 	}
 	return false;
+}
+
+/* Counts the launcher's children; returns one that has stopped, 0 when there is none. */
+static pid_t look_at_shims(const struct fixture *f, int *ret_n)
+{
+	char path[64];
+	pid_t stopped = 0;
+	int pid;
+
+	(void)snprintf(path, sizeof(path), "/proc/%d/task/%d/children", f->launcher, f->launcher);
+	AUTO_FCLOSE FILE *children = fopen(path, "re");
+	for (*ret_n = 0; children && fscanf(children, "%d", &pid) == 1; (*ret_n)++)
+		if (fixture_state(pid) == 'T')
+			stopped = pid;
+	return stopped;
+}
+
+int fixture_shims(const struct fixture *f)
+{
+	int n;
+
+	(void)look_at_shims(f, &n);
+	return n;
+}
+
+pid_t fixture_stopped_shim(const struct fixture *f)
+{
+	int n;
+
+	return look_at_shims(f, &n);
 }
 
 static void check_groups_gone(const struct fixture *f)
@@ -362,8 +413,6 @@ static void check_processes_gone(void)
 
 void fixture_close(struct fixture *f)
 {
-	char command[128];
-
 	/* Sessions that a test left running are its own fault; they would never end here. */
 	if (f->client)
 		f->client = shim_client_free(f->client);
@@ -384,8 +433,7 @@ void fixture_close(struct fixture *f)
 	(void)close_fd(f->sessions_fd);
 	(void)close_fd(f->runtime_fd);
 	(void)close_fd(f->dir_fd);
-	(void)snprintf(command, sizeof(command), "rm -rf %s", f->dir);
-	assert_int_equal(system(command), 0);
+	assert_int_equal(tree_remove(f->dir), 0);
 	free(f);
 }
 
@@ -452,6 +500,7 @@ void fixture_signal(struct fixture *f, uint64_t serial, uint8_t key, enum shim_s
 	bool done = false;
 	struct error err;
 
+	fixture_until(f, f->outcomes[serial].n_started == 1);
 	if (shim_client_signal(f->client, serial, 1, bytes, signal, on_signalled, &done, &err) < 0)
 		fail_msg("signal: %s", err.reason);
 	fixture_until(f, done);
