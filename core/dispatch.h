@@ -40,6 +40,8 @@ struct dispatch_hooks {
 	void (*removed)(void *user, uint32_t serial, const char *name);
 	/* It stopped, or began, to be in flight on its executor. */
 	void (*inflight)(void *user, int64_t executor_serial);
+	/* Events were committed. */
+	void (*told)(void *user);
 	/* One line for the daemon's log. */
 	void (*log)(void *user, const char *line);
 	/*

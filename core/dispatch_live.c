@@ -145,6 +145,8 @@ static void state_written(struct store_op *op, int result, const struct error *e
 	struct dispatch *d = s->dispatch;
 	struct live *l = live_get(d, s->row.serial);
 
+	if (result >= 0)
+		d->hooks->told(d->user);
 	/* A running row that could not be written is made up for by the one that ends it. */
 	if (l && !s->ends && result < 0)
 		l->started_told = l->started_told && !s->starts;

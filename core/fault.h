@@ -12,8 +12,8 @@
  * with the actions `kill` (SIGKILL to the process itself), `stop` (SIGSTOP, goes on after SIGCONT)
  * and `eio`, `enospc`, `enomem`, `eagain` (fault_point() returns that errno, negative). Without a
  * count file it happens each time. The count file holds one number n, or two, "skip n": the first
- * `skip` passes do nothing, the next n act, those after that do nothing. The file is locked while it
- * is read and written, so it counts over all processes and lives.
+ * `skip` passes do nothing, the next n act, those after that do nothing. The file is locked while
+ * it is read and written, so it counts over all processes and lives.
  */
 #ifndef CLOOP_CORE_FAULT_H
 #define CLOOP_CORE_FAULT_H

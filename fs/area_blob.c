@@ -176,7 +176,6 @@ struct area_handle *area_handle_of_open(struct area *a, uint64_t open_unique)
 void area_handle_drop(struct area *a, struct area_handle *h)
 {
 	uint32_t i = handle_index(h->fh);
-
 	struct share *share = area_share_of(a, h->uid);
 
 	publish64(&a->open[i], 0);

@@ -39,7 +39,7 @@ struct hub {
 	int exit_status;
 };
 
-/* An event was, or is about to be, told: /cloop/events and what shows the same has changed. */
+/* An event was committed: /cloop/events has changed. */
 void hub_event(struct hub *hub);
 
 /* Ends the loop with that status as soon as the current callback returns. */

@@ -176,7 +176,7 @@ bool fallback_may_serve(const struct fallback *f)
 {
 	struct area_header h;
 
-	return area_peek(f->area_fd, &h, NULL) == 0 && h.init_len != 0 && h.init_reply_len != 0;
+	return area_peek(f->area_fd, &h, NULL) == 0 && h.init_answered;
 }
 
 int fallback_serve(struct fallback *f, struct error *err)

@@ -42,7 +42,7 @@
 
 /* Everything that lives as long as the process; hub_run() owns it. */
 struct process {
-	struct hub hub;
+	struct hub hub; /* first: what is called back with the process may take the hub */
 	struct driver *drivers[2]; /* ends with NULL */
 	struct localprocess *localprocess;
 	int sessions_fd, runtime_fd;
@@ -76,7 +76,11 @@ void hub_event(struct hub *hub)
 {
 	area_header(hub->area)->events_ns = clock_now_ns();
 	watch_modified(hub, root_node("events"));
-	watch_modified(hub, root_node("status"));
+}
+
+static void events_told(void *user)
+{
+	hub_event(user);
 }
 
 void hub_exit(struct hub *hub, int status)
@@ -91,7 +95,7 @@ static void session_changed(void *user, uint32_t serial)
 {
 	struct hub *hub = user;
 
-	hub_event(hub);
+	watch_modified(hub, root_node("status"));
 	logs_forget(hub, serial); /* a launch that is tried again makes another folder */
 	watch_modified_all(hub, (struct node){.kind = NODE_SESSION, .serial = serial});
 	follow_wake(hub, NODE_LIVE_SESSION, serial);
@@ -455,6 +459,7 @@ static const struct dispatch_hooks hooks = {
 	.created = session_created,
 	.removed = session_removed,
 	.inflight = inflight_changed,
+	.told = events_told,
 	.log = say,
 	.mend = mend,
 	.forget = forget,

@@ -4,17 +4,17 @@
  * Where the groups are:
  *
  *	cgroup v2   <mount>/<parent>/<instance>/<leaf>
- *	cgroup v1   the same below memory, pids, cpu and freezer, each where it is mounted; a leaf is
- *	            made only in those whose limit is asked for
- *	hybrid      both: limits on v1, kill and freeze on the v2 tree
+ *	cgroup v1   the same below memory, pids, cpu and freezer, each where it is mounted; a leaf
+ *	            is made only in those whose limit is asked for
+ *	hybrid      both: each limit where its controller is, kill and freeze on the v2 tree
  *
  * The parent ("cloop" unless told otherwise) is shared; the instance is unique for a runtime
  * directory, so that two daemons do not meet; a leaf is "<serial in hex>.<attempt>".
  *
- * What can be enforced is found by trying, once, when the tree is opened (enum shim_ability); a limit
- * that cannot be enforced is refused, never dropped. Instead of the mounted trees another directory can
- * be given, for tests: a v2 tree when it has a file cgroup.controllers, else one directory a
- * controller ("memory", "pids", "cpu", "freezer", "unified").
+ * What can be enforced is found by trying, once, when the tree is opened (enum shim_ability); a
+ * limit that cannot be enforced is refused, never dropped. Instead of the mounted trees another
+ * directory can be given, for tests: a v2 tree when it has a file cgroup.controllers, else one
+ * directory a controller ("memory", "pids", "cpu", "freezer", "unified").
  */
 #ifndef CLOOP_DRIVERS_SHIM_CGROUP_H
 #define CLOOP_DRIVERS_SHIM_CGROUP_H
@@ -31,10 +31,10 @@ enum cgroup_v1 { CGROUP_V1_MEMORY, CGROUP_V1_PIDS, CGROUP_V1_CPU, CGROUP_V1_FREE
 #define CGROUP_NAME_MAX 32
 
 struct cgroup_tree {
-	int unified_fd;           /* the instance's directory, -1: no cgroup v2 */
-	int v1_fd[CGROUP_V1_N];   /* the instance's directory, -1: not there or not usable */
-	unsigned v2_limits;       /* those of CPU, MEMORY and PIDS that the unified tree sets */
-	unsigned abilities;       /* CPU, MEMORY, PIDS and KILL of enum shim_ability */
+	int unified_fd;         /* the instance's directory, -1: no cgroup v2 */
+	int v1_fd[CGROUP_V1_N]; /* the instance's directory, -1: not there or not usable */
+	unsigned v2_limits;     /* those of CPU, MEMORY and PIDS that the unified tree sets */
+	unsigned abilities;     /* CPU, MEMORY, PIDS and KILL of enum shim_ability */
 	/* For cgroup_tree_remove(): the directories that hold parent, -1 where there is none. */
 	int mount_fd[CGROUP_V1_N + 1];
 };
@@ -51,8 +51,8 @@ struct cgroup {
 	char name[CGROUP_NAME_MAX];
 	int unified_fd;
 	int v1_fd[CGROUP_V1_N];
-	/* Opened for writing, for the process that joins; -1 where there is none. The unified one is
-	 * used where clone3() could not place the process. */
+	/* Opened for writing, for the process that joins; -1 where there is none. The unified one
+	 * is used where clone3() could not place the process. */
 	int join_fd[CGROUP_V1_N + 1];
 };
 
@@ -93,8 +93,8 @@ int cgroup_open(const struct cgroup_tree *t, const char *name, struct cgroup *re
  */
 int cgroup_join_self(const struct cgroup *g, bool in_unified);
 
-/* Signals every process in the leaf and below, frozen meanwhile where that is possible, so that none
- * is missed. Returns how many it was sent to. */
+/* Signals every process in the leaf and below, frozen meanwhile where that is possible, so that
+ * none is missed. Returns how many it was sent to. */
 int cgroup_signal(const struct cgroup *g, int sig);
 
 /* SIGKILL to every process in the leaf and below, at once where that is possible. */
@@ -113,8 +113,7 @@ int cgroup_remove(const struct cgroup_tree *t, const struct cgroup *g);
 void cgroup_close(struct cgroup *g);
 
 #define CGROUP_NONE                                                                                \
-	((struct cgroup){.unified_fd = -1,                                                         \
-			 .v1_fd = {-1, -1, -1, -1},                                                \
-			 .join_fd = {-1, -1, -1, -1, -1}})
+	((struct cgroup){                                                                          \
+		.unified_fd = -1, .v1_fd = {-1, -1, -1, -1}, .join_fd = {-1, -1, -1, -1, -1}})
 
 #endif

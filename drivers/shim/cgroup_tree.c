@@ -297,8 +297,8 @@ void cgroup_tree_remove(const struct cgroup_tree *t, const char *parent, const c
 	for (int i = 0; i <= CGROUP_V1_N; i++) {
 		char path[PATH_MAX];
 
-		if (t->mount_fd[i] < 0 || snprintf(path, sizeof(path), "%s/%s", parent, instance) >=
-						  (int)sizeof(path))
+		if (t->mount_fd[i] < 0 ||
+		    snprintf(path, sizeof(path), "%s/%s", parent, instance) >= (int)sizeof(path))
 			continue;
 		/* Upwards, until one is not empty. */
 		while (unlinkat(t->mount_fd[i], path, AT_REMOVEDIR) == 0) {

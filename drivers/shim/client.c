@@ -180,8 +180,7 @@ static void on_launch_failed(struct client_session *s, const struct shim_failure
 
 static void on_launcher_message(struct shim_client *c, const struct shim_message *m)
 {
-	struct client_session *s =
-		client_session_find(c, m->header.serial, m->header.attempt);
+	struct client_session *s = client_session_find(c, m->header.serial, m->header.attempt);
 
 	switch ((enum shim_message_type)m->header.type) {
 	case SHIM_HELLO:
@@ -339,7 +338,8 @@ int shim_client_launch(struct shim_client *c, const struct launch_request *reque
 		return error_oom(err);
 	s->record_fd = take_fd(&record);
 	TAILQ_INSERT_TAIL(&c->waiting, s, entry);
-	/* Sent from the loop, so that nothing is said from within this call; all of a turn at once. */
+	/* Sent from the loop, so that nothing is said from within this call; all of a turn at
+	 * once. */
 	r = client_watch_events(c->launcher, UV_READABLE | UV_WRITABLE);
 	if (r < 0) {
 		client_session_free(s, false);

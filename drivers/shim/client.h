@@ -1,17 +1,17 @@
 /*
  * The hub's side of launcher and shims: launches workloads, finds those that run, signals them and
- * hears of their end. Runs on the loop's thread; nothing waits, and the only files that are read are
- * records of a few hundred bytes.
+ * hears of their end. Runs on the loop's thread; nothing waits, and the only files that are read
+ * are records of a few hundred bytes.
  *
  * One client serves one launcher. It connects by itself, and again when the launcher dies, and says
  * `ready` each time. Launches that had no answer by then are forgotten by the client: after `ready`
- * the caller adopts their sessions to learn what became of them. Sessions that run do not depend on the
- * launcher.
+ * the caller adopts their sessions to learn what became of them. Sessions that run do not depend on
+ * the launcher.
  *
- * For each session that was launched (and `started`), or adopted with another answer than NEVER, the client
- * says exactly one of `exited`, `lost` and `failed`, as long as it lives, and `started` at most once
- * before it. Callbacks come from the loop, never from within a call of these functions; they may
- * call any of them but shim_client_free().
+ * For each session that was launched and not forgotten, or adopted with another answer than NEVER,
+ * the client says exactly one of `exited`, `lost` and `failed`, as long as it lives, and `started`
+ * at most once before it. Callbacks come from the loop, never from within a call of these
+ * functions; they may call any of them but shim_client_free().
  */
 #ifndef CLOOP_DRIVERS_SHIM_CLIENT_H
 #define CLOOP_DRIVERS_SHIM_CLIENT_H
@@ -38,16 +38,18 @@ struct shim_client_config {
 };
 
 struct shim_client_ops {
-	/* The launcher answered HELLO: no earlier launch is on its way. abilities: enum shim_ability. */
+	/* The launcher answered HELLO: no earlier launch is on its way. abilities: enum
+	 * shim_ability. */
 	void (*ready)(void *user, unsigned abilities);
 	void (*started)(void *user, uint64_t serial, uint32_t attempt,
 			const struct shim_started *started);
 	/* It never ran, and nothing is left of it. */
 	void (*failed)(void *user, uint64_t serial, uint32_t attempt, const struct error *err);
-	/* The exit record is on disk, and so is the log; the folder may be removed. */
+	/* The log is on disk, and so is the exit record unless the disk refuses it (shim.h). The
+	 * folder may be removed. */
 	void (*exited)(void *user, uint64_t serial, uint32_t attempt, const struct shim_exit *exit);
-	/* Its shim was killed, or the machine went down, or its folder was tampered with; nothing of it
-	 * runs any more. */
+	/* Its shim was killed, or the machine went down, or its folder was tampered with; nothing
+	 * of it runs any more. */
 	void (*lost)(void *user, uint64_t serial, uint32_t attempt, const struct error *err);
 	/* The launcher is gone, `ready` will be said again. */
 	void (*disconnected)(void *user);
@@ -65,8 +67,8 @@ int shim_client_new(uv_loop_t *loop, const struct shim_client_config *config,
 		    const struct shim_client_ops *ops, void *user, struct shim_client **ret,
 		    struct error *err);
 
-/* Closes everything; nothing is said any more, not even to waiting signals. The memory goes when the
- * loop has run its close callbacks. */
+/* Closes everything; nothing is said any more, not even to waiting signals. The memory goes when
+ * the loop has run its close callbacks. */
 struct shim_client *shim_client_free(struct shim_client *c);
 
 /*
@@ -77,18 +79,18 @@ int shim_client_launch(struct shim_client *c, const struct launch_request *reque
 		       struct error *err);
 
 /*
- * Finds out what became of an attempt, and takes it over. started (may be NULL) is the record, or all
- * zero when there is none. Errors: EEXIST (the client has it already), EBADMSG and others when the
- * folder cannot be read.
+ * Finds out what became of an attempt, and takes it over. started (may be NULL) is the record, or
+ * all zero when there is none. Errors: EEXIST (the client has it already), EBADMSG and others when
+ * the folder cannot be read.
  */
 int shim_client_adopt(struct shim_client *c, uint64_t serial, uint32_t attempt,
 		      enum shim_adoption *ret, struct session_started *ret_started,
 		      struct error *err);
 
 /*
- * Signals all processes of a session. done(arg, 0) when it was applied, had been applied with the same
- * key before, or the session ended; done(arg, errno) when it was refused. Errors: ENOENT (the client
- * has no such session), EAGAIN (it is being launched, or too many signals wait).
+ * Signals all processes of a session. done(arg, 0) when it was applied, had been applied with the
+ * same key before, or the session ended; done(arg, errno) when it was refused. Errors: ENOENT (the
+ * client has no such session), EAGAIN (it is being launched, or too many signals wait).
  */
 int shim_client_signal(struct shim_client *c, uint64_t serial, uint32_t attempt,
 		       const uint8_t key[static SHIM_KEY_BYTES], enum shim_signal signal,

@@ -44,7 +44,8 @@ struct client_signal {
 
 struct client_session {
 	LIST_ENTRY(client_session) bucket;
-	/* In c->waiting while LAUNCHING and record_fd is open, in c->unresolved while UNRESOLVED. */
+	/* In c->waiting while LAUNCHING and record_fd is open, in c->unresolved while
+	 * UNRESOLVED. */
 	TAILQ_ENTRY(client_session) entry;
 	struct shim_client *client;
 	uint64_t serial;
@@ -81,8 +82,7 @@ struct shim_client {
 struct client_session *client_session_find(struct shim_client *c, uint64_t serial,
 					   uint32_t attempt);
 /* NULL when out of memory. In phase LAUNCHING, in no list. */
-struct client_session *client_session_new(struct shim_client *c, uint64_t serial,
-					  uint32_t attempt);
+struct client_session *client_session_new(struct shim_client *c, uint64_t serial, uint32_t attempt);
 /* Out of all lists; signals that wait are answered with 0 when tell. */
 void client_session_free(struct client_session *s, bool tell);
 /* Its files will be looked at after delay_ms. */
@@ -94,9 +94,8 @@ void client_session_say_started(struct client_session *s, const struct shim_star
 void client_session_say_failed(struct client_session *s, const struct error *err);
 void client_session_say_lost(struct client_session *s);
 /* What the files say. ret_started and ret_exit are filled as far as there is something. */
-int client_session_look(int sessions_fd, uint64_t serial, uint32_t attempt,
-			enum shim_adoption *ret, struct session_started *ret_started,
-			struct shim_exit *ret_exit);
+int client_session_look(int sessions_fd, uint64_t serial, uint32_t attempt, enum shim_adoption *ret,
+			struct session_started *ret_started, struct shim_exit *ret_exit);
 void client_resolve_timer(uv_timer_t *timer);
 
 /* client.c: connects to a name in a directory: a descriptor or a negative errno. */

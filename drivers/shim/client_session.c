@@ -13,12 +13,11 @@ static struct client_bucket *bucket_of(struct shim_client *c, uint64_t serial)
 	return &c->buckets[serial % CLIENT_BUCKETS];
 }
 
-struct client_session *client_session_find(struct shim_client *c, uint64_t serial,
-					   uint32_t attempt)
+struct client_session *client_session_find(struct shim_client *c, uint64_t serial, uint32_t attempt)
 {
 	struct client_session *s;
 
-	LIST_FOREACH(s, bucket_of(c, serial), bucket)
+	LIST_FOREACH (s, bucket_of(c, serial), bucket)
 		if (s->serial == serial && s->attempt == attempt)
 			return s;
 	return NULL;
@@ -122,9 +121,8 @@ static void say_exited(struct client_session *s, const struct shim_exit *exit)
 	c->ops.exited(c->user, serial, attempt, exit);
 }
 
-int client_session_look(int sessions_fd, uint64_t serial, uint32_t attempt,
-			enum shim_adoption *ret, struct session_started *ret_started,
-			struct shim_exit *ret_exit)
+int client_session_look(int sessions_fd, uint64_t serial, uint32_t attempt, enum shim_adoption *ret,
+			struct session_started *ret_started, struct shim_exit *ret_exit)
 {
 	AUTO_CLOSE int dir = session_dir_open(sessions_fd, serial);
 
@@ -156,6 +154,16 @@ int client_session_look(int sessions_fd, uint64_t serial, uint32_t attempt,
 	return 0;
 }
 
+static struct client_signal *find_signal(struct client_session *s, const uint8_t *key)
+{
+	struct client_signal *w;
+
+	TAILQ_FOREACH (w, &s->signals, entry)
+		if (memcmp(w->request.key, key, SHIM_KEY_BYTES) == 0)
+			return w;
+	return NULL;
+}
+
 static void on_shim_message(struct client_session *s, const struct shim_message *m)
 {
 	struct client_signal *w;
@@ -173,9 +181,7 @@ static void on_shim_message(struct client_session *s, const struct shim_message 
 		say_exited(s, &m->body.exit);
 		break;
 	case SHIM_SIGNALLED:
-		TAILQ_FOREACH(w, &s->signals, entry)
-			if (memcmp(w->request.key, m->body.signalled.key, SHIM_KEY_BYTES) == 0)
-				break;
+		w = find_signal(s, m->body.signalled.key);
 		if (!w)
 			break;
 		TAILQ_REMOVE(&s->signals, w, entry);
@@ -262,7 +268,7 @@ void client_session_connect(struct client_session *s)
 	(void)take_fd(&fd);
 	leave_phase(s);
 	s->phase = CLIENT_CONNECTED;
-	TAILQ_FOREACH(w, &s->signals, entry) {
+	TAILQ_FOREACH (w, &s->signals, entry) {
 		struct shim_message m;
 
 		shim_message_init(&m, SHIM_SIGNAL, s->serial, s->attempt);

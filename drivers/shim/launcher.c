@@ -8,8 +8,8 @@
  * again has the same one. One thread, one epoll loop, no state on disk: what has to survive is in
  * the sessions' folders and in the shims. It serves one hub at a time (protocol.h).
  *
- * SIGTERM and SIGINT end it; shims go on, and end when their session is over. A hub that reads slowly
- * holds up the reports of the shims, never a workload.
+ * SIGTERM and SIGINT end it; shims go on, and end when their session is over. A hub that reads
+ * slowly holds up the reports of the shims, never a workload.
  */
 #include "drivers/shim/launcher_internal.h"
 
@@ -277,7 +277,8 @@ static int run(struct launcher *l)
 	return 0;
 }
 
-/* What is being ended takes some milliseconds more; what cannot die is left to the next launcher. */
+/* What is being ended takes some milliseconds more; what cannot die is left to the next
+ * launcher. */
 static void finish_reaps(struct launcher *l)
 {
 	drop_hub(l);
@@ -431,7 +432,8 @@ int main(int argc, char **argv)
 	    fcntl(l.listen_fd, F_SETFL, O_NONBLOCK) < 0)
 		return fail("--listen-fd", -errno);
 
-	(void)umask(077);
+	/* What is private says so where it is made; a workload may read its own group's limits. */
+	(void)umask(022);
 	remember_origin(&l.host.origin);
 	int r = open_dirs(&l, sessions, runtime);
 	if (r < 0)

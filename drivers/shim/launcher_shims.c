@@ -205,11 +205,12 @@ void launcher_run_reaps(struct launcher *l)
 		struct reap reap = l->reaps[i];
 		bool later = l->blocked;
 		int r = later ? 0
-			      : reaper_round(&l->host, reap.serial, reap.attempt,
-					     reap.check_lock, &spare);
+			      : reaper_round(&l->host, reap.serial, reap.attempt, reap.check_lock,
+					     &spare);
 
 		if (r == 0) {
-			/* What is being ended is ended, whoever comes to hold the lock meanwhile. */
+			/* What is being ended is ended, whoever comes to hold the lock
+			 * meanwhile. */
 			reap.check_lock = reap.check_lock && later;
 			l->reaps[kept++] = reap;
 			continue;
@@ -246,8 +247,7 @@ static void forget_idle(struct launcher *l, size_t index)
 	for (size_t i = 0; i < l->n_idle; i++)
 		if (l->idle[i] == index) {
 			l->n_idle--;
-			memmove(&l->idle[i], &l->idle[i + 1],
-				(l->n_idle - i) * sizeof(l->idle[0]));
+			memmove(&l->idle[i], &l->idle[i + 1], (l->n_idle - i) * sizeof(l->idle[0]));
 			return;
 		}
 }

@@ -15,8 +15,8 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-/* The start time of a process in clock ticks after boot (/proc/<pid>/stat, field 22), which with pid
- * and boot id names it for good. -ESRCH when there is none. */
+/* The start time of a process in clock ticks after boot (/proc/<pid>/stat, field 22), which with
+ * pid and boot id names it for good. -ESRCH when there is none. */
 int process_starttime(pid_t pid, uint64_t *ret);
 
 /* Signals pid if it is in the control group whose last (or a middle) element is `group`. */

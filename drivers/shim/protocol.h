@@ -31,8 +31,8 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-/* Raised when a message changes. Launcher and hub of different versions refuse each other. A shim that
- * outlives such an upgrade cannot be signalled; its end is still found, from its records. */
+/* Raised when a message changes. Launcher and hub of different versions refuse each other. A shim
+ * that outlives such an upgrade cannot be signalled; its end is still found, from its records. */
 #define SHIM_PROTOCOL 1U
 
 /* Names of the files in the runtime directory. */
@@ -49,7 +49,7 @@ enum shim_message_type {
 	SHIM_LAUNCH,    /* hub → launcher → shim; carries the launch record (record.h) */
 	SHIM_CLAIMED,   /* shim → launcher: lock and `started` are there */
 	SHIM_STARTED,   /* shim → launcher → hub; shim → hub */
-	SHIM_FAILED,    /* shim → launcher → hub; shim → hub: it never ran, and nothing is left of it */
+	SHIM_FAILED,    /* shim → launcher → hub; shim → hub: it never ran, nothing is left */
 	SHIM_IDLE,      /* shim → launcher: the session is over, ready for another */
 	SHIM_REAP,      /* hub → launcher: end what a dead shim left behind */
 	SHIM_REAPED,    /* launcher → hub */
@@ -60,20 +60,20 @@ enum shim_message_type {
 
 /* Where a launch failed. Values are part of the protocol. */
 enum shim_step {
-	SHIM_STEP_RECORD = 1,        /* the launch record is not valid */
-	SHIM_STEP_SHIM = 2,          /* no shim could be had */
-	SHIM_STEP_SESSION_DIR = 3,   /* the session's folder */
-	SHIM_STEP_ALREADY = 4,       /* this attempt has been started before; EEXIST */
-	SHIM_STEP_LOG = 5,           /* log files */
-	SHIM_STEP_CGROUP = 6,        /* the group, or a limit in it; path: which file */
-	SHIM_STEP_PROCESS = 7,       /* pipes, clone, descriptors */
-	SHIM_STEP_CREDENTIALS = 8,   /* setgroups, setresgid, setresuid, no_new_privs */
-	SHIM_STEP_WORK_DIR = 9,      /* entering work_dir as the user; path: work_dir */
+	SHIM_STEP_RECORD = 1,          /* the launch record is not valid */
+	SHIM_STEP_SHIM = 2,            /* no shim could be had */
+	SHIM_STEP_SESSION_DIR = 3,     /* the session's folder */
+	SHIM_STEP_ALREADY = 4,         /* this attempt has been started before; EEXIST */
+	SHIM_STEP_LOG = 5,             /* log files */
+	SHIM_STEP_CGROUP = 6,          /* the group, or a limit in it; path: which file */
+	SHIM_STEP_PROCESS = 7,         /* pipes, clone, descriptors */
+	SHIM_STEP_CREDENTIALS = 8,     /* setgroups, setresgid, setresuid, no_new_privs */
+	SHIM_STEP_WORK_DIR = 9,        /* entering work_dir as the user; path: work_dir */
 	SHIM_STEP_WORK_DIR_MOUNT = 10, /* work_dir is on the forbidden device */
-	SHIM_STEP_EXEC = 11,         /* executing; path: the file */
-	SHIM_STEP_EXEC_MOUNT = 12,   /* the file is on the forbidden device */
-	SHIM_STEP_EXEC_SEARCH = 13,  /* argv[0] is in no directory of the workload's PATH */
-	SHIM_STEP_INTERPRETER = 14,  /* the file is there, what its first line or ELF header names is not */
+	SHIM_STEP_EXEC = 11,           /* executing; path: the file */
+	SHIM_STEP_EXEC_MOUNT = 12,     /* the file is on the forbidden device */
+	SHIM_STEP_EXEC_SEARCH = 13,    /* argv[0] is in no directory of the workload's PATH */
+	SHIM_STEP_INTERPRETER = 14,    /* the file is there, the interpreter it names is not */
 };
 
 /* What the launcher can enforce, found once when it starts. */
@@ -114,10 +114,10 @@ struct shim_hello {
 };
 
 struct shim_started {
-	int64_t started_at_ns;      /* real time */
-	int64_t deadline_at_ns;     /* real time, informative; 0: none */
-	int64_t deadline_boot_ns;   /* CLOCK_BOOTTIME, what counts; 0: none */
-	uint64_t pid_starttime;     /* /proc/<pid>/stat, field 22 */
+	int64_t started_at_ns;    /* real time */
+	int64_t deadline_at_ns;   /* real time, informative; 0: none */
+	int64_t deadline_boot_ns; /* CLOCK_BOOTTIME, what counts; 0: none */
+	uint64_t pid_starttime;   /* /proc/<pid>/stat, field 22 */
 	int32_t pid;
 	uint32_t reserved;
 };
@@ -129,9 +129,9 @@ struct shim_failure {
 };
 
 struct shim_exit {
-	uint32_t cause; /* enum shim_cause */
-	int32_t code;   /* 0 to 255 when cause is EXIT, else -1 */
-	int32_t signal; /* the fatal signal, else 0 */
+	uint32_t cause;     /* enum shim_cause */
+	int32_t code;       /* 0 to 255 when cause is EXIT, else -1 */
+	int32_t signal;     /* the fatal signal, else 0 */
 	uint32_t oom_kills; /* processes of the session that were killed at the memory limit */
 	int64_t started_at_ns;
 	int64_t finished_at_ns;     /* real time */

@@ -74,8 +74,8 @@ struct launch_request {
 };
 
 /*
- * Writes the record into a new sealed memfd. Errors, with the field: EINVAL for what no reader would
- * accept, E2BIG for too much of it. For the hub (uses core/error.h).
+ * Writes the record into a new sealed memfd. Errors, with the field: EINVAL for what no reader
+ * would accept, E2BIG for too much of it. For the hub (uses core/error.h).
  */
 int launch_record_encode(const struct launch_request *request, int *ret_fd, struct error *err);
 

@@ -36,8 +36,7 @@ static int check_request(const struct launch_request *q, struct error *err)
 		return r;
 	}
 	if (q->n_argv == 0 || q->argv[0][0] == '\0') {
-		int r = error_set_kind(err, EINVAL, ERROR_INVALID_SPEC,
-				       "names nothing to execute");
+		int r = error_set_kind(err, EINVAL, ERROR_INVALID_SPEC, "names nothing to execute");
 		error_field(err, "argv");
 		return r;
 	}

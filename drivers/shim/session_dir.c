@@ -34,7 +34,8 @@ void session_dir_name(uint64_t serial, char ret[static SESSION_NAME_MAX])
 }
 
 /* "exit" for attempt 1, "exit.N" after it; with ".new" appended when asked. */
-static void file_name(const char *base, uint32_t attempt, bool fresh, char ret[static FILE_NAME_MAX])
+static void file_name(const char *base, uint32_t attempt, bool fresh,
+		      char ret[static FILE_NAME_MAX])
 {
 	if (attempt == 1)
 		(void)snprintf(ret, FILE_NAME_MAX, "%s%s", base, fresh ? ".new" : "");
@@ -216,8 +217,8 @@ int session_started_create(int sessions_fd, int dir, struct session_started *rec
 		return r;
 
 	file_name("started", record->attempt, false, name);
-	AUTO_CLOSE int fd = openat(
-		dir, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+	AUTO_CLOSE int fd =
+		openat(dir, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
 	if (fd < 0)
 		return -errno;
 	r = fault_point("shim.started");

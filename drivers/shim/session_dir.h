@@ -73,7 +73,8 @@ struct session_exit {
 void session_dir_shard(uint64_t serial, char ret[static SESSION_SHARD_MAX]);
 void session_dir_name(uint64_t serial, char ret[static SESSION_NAME_MAX]);
 
-/* Opens the folder. Returns a descriptor, or -ENOENT when there is none, -ELOOP, -ENOTDIR, -EPERM. */
+/* Opens the folder. Returns a descriptor, or -ENOENT when there is none, -ELOOP, -ENOTDIR,
+ * -EPERM. */
 int session_dir_open(int sessions_fd, uint64_t serial);
 
 /*
@@ -105,14 +106,14 @@ int session_exit_write(int dir, uint64_t serial, uint32_t attempt, const struct 
 int session_exit_read(int dir, uint64_t serial, uint32_t attempt, struct shim_exit *ret);
 
 /*
- * Takes away what a failed launch of this attempt made; claimed: it made `started`. For attempt 1 that
- * is everything, and the folder itself when it is empty then. The caller holds the lock.
+ * Takes away what a failed launch of this attempt made; claimed: it made `started`. For attempt 1
+ * that is everything, and the folder itself when it is empty then. The caller holds the lock.
  */
 void session_launch_undo(int sessions_fd, int dir, uint64_t serial, uint32_t attempt, bool claimed);
 
 /*
- * Removes a session's folder with everything in it. Returns 0, also when there is none; -EBUSY while
- * the lock is held. Freeing a large log takes time: not for the loop's thread.
+ * Removes a session's folder with everything in it. Returns 0, also when there is none; -EBUSY
+ * while the lock is held. Freeing a large log takes time: not for the loop's thread.
  */
 int shim_session_remove(int sessions_fd, uint64_t serial);
 

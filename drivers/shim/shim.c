@@ -26,8 +26,8 @@
 /* The kernel ends others first. */
 #define SHIM_OOM_SCORE (-900)
 
-/* Signals that end a process by themselves: a service manager or a terminal sends them to everybody,
- * and shims go on. */
+/* Signals that end a process by themselves: a service manager or a terminal sends them to
+ * everybody, and shims go on. */
 static const int ignored_signals[] = {SIGPIPE, SIGXFSZ, SIGHUP,  SIGINT,  SIGQUIT, SIGTERM,
 				      SIGUSR1, SIGUSR2, SIGTSTP, SIGTTIN, SIGTTOU};
 

@@ -1,8 +1,8 @@
 /*
- * The shim: one process a running workload. It holds the session's lock, is the subreaper of all that
- * the workload starts, moves its output into the log, enforces its deadline, applies signals and
- * records its end. When that is done it waits for another session (forking a shim costs most of a
- * launch), and ends when the launcher is gone or has enough idle ones. libc only.
+ * The shim: one process a running workload. It holds the session's lock, is the subreaper of all
+ * that the workload starts, moves its output into the log, enforces its deadline, applies signals
+ * and records its end. When that is done it waits for another session (forking a shim costs most of
+ * a launch), and ends when the launcher is gone or has enough idle ones. libc only.
  *
  * A session is over when its main process has ended *and* nothing that it started runs any more:
  * what is left is killed. A process that cannot die (stuck in the kernel) keeps it from being over.

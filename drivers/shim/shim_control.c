@@ -1,8 +1,8 @@
 /*
- * A session's control socket. Signals are applied once: the key of a signal is put into the session's
- * `signals` file (a ring of SHIM_KEYS_MAX entries) before the signal is applied, and a key that is
- * there is acknowledged and not applied. The file is for the shim that wrote it and for people; it
- * needs no sync, since the session does not outlive the page cache.
+ * A session's control socket. Signals are applied once: the key of a signal is put into the
+ * session's `signals` file (a ring of SHIM_KEYS_MAX entries) before the signal is applied, and a
+ * key that is there is acknowledged and not applied. The file is for the shim that wrote it and for
+ * people; it needs no sync, since the session does not outlive the page cache.
  */
 #include "drivers/shim/shim_internal.h"
 
@@ -127,8 +127,7 @@ static void record_key(struct shim *shim, const struct shim_signal_request *q)
 		s->signals_fd = openat(s->dir_fd, "signals",
 				       O_WRONLY | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
 	if (s->signals_fd >= 0)
-		(void)!pwrite(s->signals_fd, &entry, sizeof(entry),
-			      (off_t)(slot * sizeof(entry)));
+		(void)!pwrite(s->signals_fd, &entry, sizeof(entry), (off_t)(slot * sizeof(entry)));
 }
 
 static int apply(struct shim *shim, const struct shim_signal_request *q)

@@ -7,8 +7,18 @@
 
 /* The hub, and a hub that takes over, with room for their remains; one more replaces the oldest. */
 #define SHIM_HUBS_MAX 4
-/* One session's `signal` file takes one write at a time, and a hub repeats only what was unanswered. */
+/* One session's `signal` file takes one write at a time, and a hub repeats only what was
+ * unanswered. */
 #define SHIM_KEYS_MAX 1024U
+
+/*
+ * Fault points (core/fault.h), in the order in which a launch meets them: launcher.launch,
+ * launcher.fork, shim.started (its file is made and empty), shim.after_started, shim.claimed,
+ * shim.log_open, shim.clone, shim.cloned; in the new process workload.cloned and workload.exec;
+ * shim.running, shim.signal_recorded, shim.signal_applied; shim.ending, shim.before_sync,
+ * shim.before_exit, shim.exit_record, shim.before_exited; shim.undo while a failed launch is
+ * undone.
+ */
 
 enum shim_phase {
 	SHIM_PHASE_IDLE,
@@ -37,7 +47,7 @@ struct shim_session {
 	int wait_status;
 	bool claimed; /* `started` is ours */
 	bool reaped;  /* the main process */
-	bool failed; /* it never executed anything */
+	bool failed;  /* it never executed anything */
 	bool timed_out;
 	struct shim_failure failure;
 	struct shim_started started;
@@ -54,7 +64,8 @@ struct shim {
 	uint8_t keys[SHIM_KEYS_MAX][SHIM_KEY_BYTES];
 };
 
-/* shim_launch.c: everything from the message to the clone. Returns 0, or -1 with s.failure filled. */
+/* shim_launch.c: everything from the message to the clone. Returns 0, or -1 with s.failure
+ * filled. */
 int shim_launch(struct shim *shim, int record_fd, uint64_t serial, uint32_t attempt);
 /* Closes all that a session holds. The lock goes last but for the hubs' connections. */
 void shim_session_release(struct shim *shim);

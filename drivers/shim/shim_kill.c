@@ -30,7 +30,8 @@ bool shim_kill_all(struct shim *shim)
 	/* The main process also when it was cloned but is in no group yet. */
 	if (!s->reaped && s->pid_fd >= 0)
 		(void)syscall(SYS_pidfd_send_signal, s->pid_fd, SIGKILL, NULL, 0);
-	/* WNOWAIT: reaping is done in one place. A child that only waits to be reaped is a child. */
+	/* WNOWAIT: reaping is done in one place. A child that only waits to be reaped is a
+	 * child. */
 	if (waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT | __WALL) < 0 && errno == ECHILD)
 		return !populated;
 	/* Whoever left the group is still below us. */

@@ -90,8 +90,8 @@ static int arm_timer(struct shim_session *s)
 }
 
 /*
- * Nothing is claimed for a launcher that is gone: the hub has been told, or will be, that the launch
- * is not on its way. A launcher that is started later waits for this lock before it says so.
+ * Nothing is claimed for a launcher that is gone: the hub has been told, or will be, that the
+ * launch is not on its way. A launcher that is started later waits for this lock before it says so.
  */
 static int enter_gate(struct shim *shim)
 {

@@ -74,7 +74,8 @@ static void become_user(const struct workload_plan *p)
 {
 	const struct launch_header *h = p->record->header;
 
-	/* Best effort: a kernel without keys has none to leak. Done as root, whose quota is ample. */
+	/* Best effort: a kernel without keys has none to leak. Done as root, whose quota is
+	 * ample. */
 	(void)syscall(SYS_keyctl, KEYCTL_JOIN_SESSION_KEYRING, NULL);
 
 	if (p->origin->can_setuid) {
@@ -98,7 +99,8 @@ static void follow_shim(const struct workload_plan *p, pid_t shim)
 		_exit(127);
 }
 
-/* Whether what fd (or the path, when fd is AT_FDCWD) names is on the forbidden device. Asks no server. */
+/* Whether what fd (or the path, when fd is AT_FDCWD) names is on the forbidden device. Asks no
+ * server. */
 static int on_device(int fd, const char *path, uint64_t device)
 {
 	struct statx stx;

@@ -119,6 +119,7 @@ static void answer_init(struct stand_in *s)
 	/* Again each time: a reply that the kernel has already is refused without harm. */
 	if (write(s->o->fuse_fd, h->init_reply, h->init_reply_len) < 0 && errno != ENOENT)
 		exit(5);
+	__atomic_store_n(&h->init_answered, 1, __ATOMIC_RELEASE);
 }
 
 int hub_check_init(const struct hub_options *options)

@@ -87,10 +87,18 @@ void fixture_start_launcher(struct fixture *f, const char *fault)
 {
 	const char *program = getenv("CLOOP_LAUNCHER");
 	char sessions[96], runtime[96], fd[16], fault_text[256];
-	const char *args[] = {program,       "--sessions-dir", sessions,          "--runtime-dir",
-			      runtime,       "--listen-fd",    fd,                "--cgroup-parent",
-			      f->cgroup_parent, f->cgroup_root[0] ? "--cgroup-root" : NULL,
-			      f->cgroup_root, NULL};
+	const char *args[] = {program,
+			      "--sessions-dir",
+			      sessions,
+			      "--runtime-dir",
+			      runtime,
+			      "--listen-fd",
+			      fd,
+			      "--cgroup-parent",
+			      f->cgroup_parent,
+			      f->cgroup_root[0] ? "--cgroup-root" : NULL,
+			      f->cgroup_root,
+			      NULL};
 
 	if (!program)
 		fail_msg("CLOOP_LAUNCHER does not say where the launcher is");

@@ -91,7 +91,7 @@ struct daemon {
 	struct store *store;
 	struct fleet *fleet;
 	struct dispatch *dispatch;
-	unsigned created, removed, forgotten, mended;
+	unsigned created, removed, forgotten, mended, told;
 };
 
 static void on_serial(void *user, uint32_t serial)
@@ -126,6 +126,11 @@ static void on_inflight(void *user, int64_t serial)
 	(void)serial;
 }
 
+static void on_told(void *user)
+{
+	((struct daemon *)user)->told++;
+}
+
 static void on_log(void *user, const char *line)
 {
 	(void)user;
@@ -148,6 +153,7 @@ static const struct dispatch_hooks hooks = {
 	.created = on_created,
 	.removed = on_removed,
 	.inflight = on_inflight,
+	.told = on_told,
 	.log = on_log,
 	.mend = on_mend,
 	.forget = on_forget,

@@ -157,6 +157,8 @@ static void nothing_is_read_before_init_was_answered(void **state)
 	area_header(a)->init_len = 56;
 	assert_false(fallback_may_serve(d->fallback));
 	area_header(a)->init_reply_len = 80;
+	assert_false(fallback_may_serve(d->fallback));
+	area_header(a)->init_answered = 1;
 	assert_true(fallback_may_serve(d->fallback));
 	area_free(a);
 }

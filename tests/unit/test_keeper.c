@@ -90,8 +90,7 @@ static void init_was_answered(struct keeper *k)
 	struct area *a = NULL;
 
 	assert_int_equal(area_attach(k->area_fd, &a, NULL), 0);
-	area_header(a)->init_len = 56;
-	area_header(a)->init_reply_len = 80;
+	area_header(a)->init_answered = 1;
 	area_free(a);
 }
 

@@ -258,7 +258,8 @@ static void test_v1(void **state)
 	assert_int_equal(t.v2_limits, 0);
 	assert_int_equal(cgroup_create(&t, LEAF, &limits, &g, NULL), 0);
 	assert_string_equal(get("memory/" INSTANCE "/" LEAF "/memory.limit_in_bytes"), "2097152");
-	assert_string_equal(get("memory/" INSTANCE "/" LEAF "/memory.memsw.limit_in_bytes"), "2097152");
+	assert_string_equal(get("memory/" INSTANCE "/" LEAF "/memory.memsw.limit_in_bytes"),
+			    "2097152");
 	assert_string_equal(get("pids/" INSTANCE "/" LEAF "/pids.max"), "3");
 	assert_string_equal(get("cpu/" INSTANCE "/" LEAF "/cpu.cfs_quota_us"), "25000");
 	assert_string_equal(get("cpu/" INSTANCE "/" LEAF "/cpu.cfs_period_us"), "100000");
@@ -280,9 +281,9 @@ static void test_v1(void **state)
 
 static void test_limits_that_do_not_fit(void **state)
 {
-	static const struct cgroup_limits cases[] = {
-		{.cpu_millis = INT64_MAX}, {.memory_mb = INT64_MAX},
-		{.memory_mb = (INT64_C(1) << 40) + 1}};
+	static const struct cgroup_limits cases[] = {{.cpu_millis = INT64_MAX},
+						     {.memory_mb = INT64_MAX},
+						     {.memory_mb = (INT64_C(1) << 40) + 1}};
 	struct cgroup g;
 
 	(void)state;
@@ -308,8 +309,8 @@ static void test_no_groups(void **state)
 
 static void test_parents(void **state)
 {
-	static const char *const bad[] = {"",     "/",    "/a",  "..",   "a/..",  "a/../b", ".",
-					  "a//b", "a/",   ".a",  "a/.b", "a/b/c/d/e/f/g/h/i"};
+	static const char *const bad[] = {"",  "/",    "/a", "..", "a/..", "a/../b",
+					  ".", "a//b", "a/", ".a", "a/.b", "a/b/c/d/e/f/g/h/i"};
 	struct cgroup_tree t;
 	char path[128];
 

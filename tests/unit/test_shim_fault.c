@@ -1,5 +1,5 @@
-/* Everybody is killed, stopped or refused at each step of launch and end; hostile folders and messages.
- * The first part needs a build with test hooks. */
+/* Everybody is killed, stopped or refused at each step of launch and end; hostile folders and
+ * messages. The first part needs a build with test hooks. */
 #include "tests/unit/test.h"
 
 #include <errno.h>
@@ -125,10 +125,8 @@ static const struct refusal {
 	const char *fault;
 	int error;
 } refusals[] = {
-	{"shim.started:enospc:%s/faults", ENOSPC},
-	{"shim.started:eio:%s/faults", EIO},
-	{"shim.log_open:enospc:%s/faults", ENOSPC},
-	{"shim.clone:eagain:%s/faults", EAGAIN},
+	{"shim.started:enospc:%s/faults", ENOSPC},  {"shim.started:eio:%s/faults", EIO},
+	{"shim.log_open:enospc:%s/faults", ENOSPC}, {"shim.clone:eagain:%s/faults", EAGAIN},
 	{"launcher.fork:enomem:%s/faults", ENOMEM},
 };
 
@@ -160,11 +158,12 @@ static void test_exit_record_later(void **state)
 	(void)state;
 	if (!HOOKS)
 		skip();
-	struct fixture *f = fixture_open_with("shim.exit_record:eio:%s/faults",
-					      FIXTURE_GROUPS_MACHINE);
+	struct fixture *f =
+		fixture_open_with("shim.exit_record:eio:%s/faults", FIXTURE_GROUPS_MACHINE);
 	struct shim_exit exit;
 
-	fixture_write(f, "faults", "1", 0666);
+	/* Until we say that the disk is well again. */
+	fixture_write(f, "faults", "1000000", 0666);
 	/* The hub is told at once. */
 	assert_int_equal(fixture_run_shell(f, 1, "exit 4")->exit.code, 4);
 	AUTO_CLOSE int dir = session_dir_open(f->sessions_fd, 1);
@@ -173,6 +172,7 @@ static void test_exit_record_later(void **state)
 	/* One that comes meanwhile, too. */
 	assert_int_equal(fixture_adopt(f, 1, 1), SHIM_ADOPT_RUNNING);
 	fixture_until(f, f->outcomes[1].n_exited == 2);
+	fixture_write(f, "faults", "0", 0666);
 	fixture_until(f, session_exit_read(dir, 1, 1, &exit) == 0);
 	assert_int_equal(exit.code, 4);
 	fixture_close(f);
@@ -184,7 +184,8 @@ static void test_ready_waits_for_earlier_launches(void **state)
 	(void)state;
 	if (!HOOKS)
 		skip();
-	struct fixture *f = fixture_open_with("shim.started:stop:%s/faults", FIXTURE_GROUPS_MACHINE);
+	struct fixture *f =
+		fixture_open_with("shim.started:stop:%s/faults", FIXTURE_GROUPS_MACHINE);
 
 	fixture_write(f, "faults", "1", 0666);
 	fixture_launch_shell(f, 1, "echo x >>count; while [ ! -e go ]; do sleep 0.01; done");
@@ -215,7 +216,8 @@ static void test_ready_waits_for_earlier_launchers(void **state)
 	(void)state;
 	if (!HOOKS)
 		skip();
-	struct fixture *f = fixture_open_with("shim.started:stop:%s/faults", FIXTURE_GROUPS_MACHINE);
+	struct fixture *f =
+		fixture_open_with("shim.started:stop:%s/faults", FIXTURE_GROUPS_MACHINE);
 
 	fixture_write(f, "faults", "1", 0666);
 	fixture_launch_shell(f, 1, "echo x >>count; exit 3");
@@ -389,8 +391,9 @@ static void test_planted_links(void **state)
 		make_session_dir(f, serial, 0700, path);
 		(void)snprintf(link, sizeof(link), "%s/%s", path, names[i]);
 		assert_int_equal(symlink(victim, link), 0);
-		fixture_launch_shell(f, serial, "trap 'exit 0' TERM; echo 1 >ready;"
-						"while :; do sleep 0.01; done");
+		fixture_launch_shell(f, serial,
+				     "trap 'exit 0' TERM; echo 1 >ready;"
+				     "while :; do sleep 0.01; done");
 		fixture_until(f, fixture_ended(f, serial) || f->outcomes[serial].n_started);
 		if (f->outcomes[serial].n_started) {
 			/* Only the file of keys is of no importance. */
@@ -609,6 +612,11 @@ static void test_hostile_launches(void **state)
 	assert_int_equal(shim_message_send(hub, &m, record), 0);
 	fixture_until(f, shim_message_recv(hub, &m, NULL) == 1);
 	assert_int_equal(m.header.type, SHIM_STARTED);
+	/* Its end is in its folder, whoever listens. */
+	AUTO_CLOSE int dir = session_dir_open(f->sessions_fd, 7);
+	struct shim_exit exit;
+	fixture_until(f, session_exit_read(dir, 7, 1, &exit) == 0 && session_dir_locked(dir) == 0);
+	assert_int_equal(exit.code, 0);
 	for (size_t i = 1; i < ARRAY_SIZE(fds); i++)
 		assert_int_equal(close(fds[i]), 0);
 	assert_int_equal(close(pipes[1]), 0);
@@ -628,7 +636,8 @@ static void test_slow_hub(void **state)
 	(void)state;
 	fixture_drop_client(f);
 	int hub = connect_hub(f);
-	/* Until neither side takes more: the launcher has no room for answers, and reads no more. */
+	/* Until neither side takes more: the launcher has no room for answers, and reads no
+	 * more. */
 	for (int idle = 0; sent < N && idle < 100;) {
 		shim_message_init(&m, SHIM_LAUNCH, 1000 + sent, 1);
 		r = shim_message_send(hub, &m, -1);

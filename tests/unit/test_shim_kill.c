@@ -124,7 +124,8 @@ static void test_pipe_held_elsewhere(void **state)
 
 	if (!f)
 		skip();
-	fixture_launch_shell(f, 1, "echo $$ >pid; while [ ! -e go ]; do sleep 0.01; done; echo end");
+	fixture_launch_shell(f, 1,
+			     "echo $$ >pid; while [ ! -e go ]; do sleep 0.01; done; echo end");
 	fixture_until(f, fixture_number(f, "pid") > 0);
 	(void)snprintf(path, sizeof(path), "/proc/%d/fd/1", fixture_number(f, "pid"));
 	AUTO_CLOSE int held = open(path, O_WRONLY | O_CLOEXEC);
@@ -190,8 +191,8 @@ static void test_launcher_killed(void **state)
 	assert_int_equal(f->outcomes[1].n_started, 1);
 }
 
-/* Shim and launcher both: the next launcher ends what is left, when the hub asks. Without groups only
- * the main process can be told from others. */
+/* Shim and launcher both: the next launcher ends what is left, when the hub asks. Without groups
+ * only the main process can be told from others. */
 static void test_both_killed(void **state)
 {
 	struct fixture *f = *state;
@@ -355,18 +356,18 @@ static void test_no_secrets_kept(void **state)
 #define EACH(name)                                                                                 \
 	{#name, name, setup, teardown, NULL}, {#name "_v1", name, setup_v1, teardown, NULL},       \
 	{                                                                                          \
-		#name "_none", name, setup_none, teardown, NULL                                    \
+#name "_none", name, setup_none, teardown, NULL                                    \
 	}
 
 int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
-		EACH(test_leftovers),        EACH(test_kill),
-		EACH(test_terminate),        EACH(test_pipe_held_elsewhere),
-		EACH(test_shim_killed),      EACH(test_launcher_killed),
-		EACH(test_both_killed),      EACH(test_all_killed),
-		EACH(test_forkers),          EACH(test_remove),
-		EACH(test_sweep),            EACH(test_no_secrets_kept),
+		EACH(test_leftovers),   EACH(test_kill),
+		EACH(test_terminate),   EACH(test_pipe_held_elsewhere),
+		EACH(test_shim_killed), EACH(test_launcher_killed),
+		EACH(test_both_killed), EACH(test_all_killed),
+		EACH(test_forkers),     EACH(test_remove),
+		EACH(test_sweep),       EACH(test_no_secrets_kept),
 	};
 
 	if (!fixture_main(argc, argv))

@@ -103,7 +103,9 @@ static void test_many_descriptors(void **state)
 		char bytes[CMSG_SPACE(3 * sizeof(int))];
 	} control = {0};
 	struct iovec iov = {.iov_base = &m, .iov_len = sizeof(m.header)};
-	struct msghdr msg = {.msg_iov = &iov, .msg_iovlen = 1, .msg_control = control.bytes,
+	struct msghdr msg = {.msg_iov = &iov,
+			     .msg_iovlen = 1,
+			     .msg_control = control.bytes,
 			     .msg_controllen = sizeof(control.bytes)};
 	int fds[2], sent[3] = {0, 1, 2}, lowest = dup(0);
 
@@ -263,12 +265,9 @@ static void test_faults(void **state)
 	static const struct {
 		const char *text;
 		int results[5];
-	} counts[] = {{"1", {-EIO, 0, 0, 0, 0}},
-		      {"2\n", {-EIO, -EIO, 0, 0, 0}},
-		      {"2 1", {0, 0, -EIO, 0, 0}},
-		      {"0", {0, 0, 0, 0, 0}},
-		      {"", {0, 0, 0, 0, 0}},
-		      {"x", {0, 0, 0, 0, 0}}};
+	} counts[] = {{"1", {-EIO, 0, 0, 0, 0}},   {"2\n", {-EIO, -EIO, 0, 0, 0}},
+		      {"2 1", {0, 0, -EIO, 0, 0}}, {"0", {0, 0, 0, 0, 0}},
+		      {"", {0, 0, 0, 0, 0}},       {"x", {0, 0, 0, 0, 0}}};
 	char path[] = "/tmp/cloop-fault-XXXXXX", fault[128];
 	int fd = mkstemp(path);
 
@@ -325,10 +324,14 @@ static void test_sentences(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_messages),     cmocka_unit_test(test_wrong_messages),
-		cmocka_unit_test(test_many_descriptors), cmocka_unit_test(test_identity),
-		cmocka_unit_test(test_tree),         cmocka_unit_test(test_boot_id),
-		cmocka_unit_test(test_faults),       cmocka_unit_test(test_sentences),
+		cmocka_unit_test(test_messages),
+		cmocka_unit_test(test_wrong_messages),
+		cmocka_unit_test(test_many_descriptors),
+		cmocka_unit_test(test_identity),
+		cmocka_unit_test(test_tree),
+		cmocka_unit_test(test_boot_id),
+		cmocka_unit_test(test_faults),
+		cmocka_unit_test(test_sentences),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -87,27 +87,42 @@ static const struct refused {
 	{"empty argv[0]", {.work_dir = "/", .argv = argv + 1, .n_argv = 1}, EINVAL, "argv"},
 	{"relative", {.work_dir = "x", .argv = argv, .n_argv = 1}, EINVAL, "work_dir"},
 	{"no work_dir", {.argv = argv, .n_argv = 1}, EINVAL, "work_dir"},
-	{"too many", {.work_dir = "/", .argv = argv, .n_argv = LAUNCH_STRINGS_MAX + 1}, E2BIG, "argv"},
+	{"too many",
+	 {.work_dir = "/", .argv = argv, .n_argv = LAUNCH_STRINGS_MAX + 1},
+	 E2BIG,
+	 "argv"},
 	{"too many with env",
 	 {.work_dir = "/", .argv = argv, .n_argv = 1, .env = env, .n_env = LAUNCH_STRINGS_MAX},
 	 E2BIG,
 	 "argv"},
 	{"groups", {.work_dir = "/", .argv = argv, .n_argv = 1, .n_groups = 65537}, E2BIG, ""},
-	{"env without =", {.work_dir = "/", .argv = argv, .n_argv = 1, .env = argv, .n_env = 1}, EINVAL,
+	{"env without =",
+	 {.work_dir = "/", .argv = argv, .n_argv = 1, .env = argv, .n_env = 1},
+	 EINVAL,
 	 "env[0]"},
-	{"timeout", {.work_dir = "/", .argv = argv, .n_argv = 1, .timeout_ms = -1}, EINVAL,
+	{"timeout",
+	 {.work_dir = "/", .argv = argv, .n_argv = 1, .timeout_ms = -1},
+	 EINVAL,
 	 "timeout_minutes"},
-	{"cpu", {.work_dir = "/", .argv = argv, .n_argv = 1, .cpu_millis = -1}, EINVAL,
+	{"cpu",
+	 {.work_dir = "/", .argv = argv, .n_argv = 1, .cpu_millis = -1},
+	 EINVAL,
 	 "resource_limits.cpu_millis"},
-	{"memory", {.work_dir = "/", .argv = argv, .n_argv = 1, .memory_mb = -1}, EINVAL,
+	{"memory",
+	 {.work_dir = "/", .argv = argv, .n_argv = 1, .memory_mb = -1},
+	 EINVAL,
 	 "resource_limits.memory_mb"},
-	{"pids", {.work_dir = "/", .argv = argv, .n_argv = 1, .pids = INT64_MIN}, EINVAL,
+	{"pids",
+	 {.work_dir = "/", .argv = argv, .n_argv = 1, .pids = INT64_MIN},
+	 EINVAL,
 	 "resource_limits.pids"},
 	/* What has no field of its own is still no record. */
 	{"serial", {.work_dir = "/", .argv = argv, .n_argv = 1, .attempt = 1}, EINVAL, ""},
 	{"attempt", {.work_dir = "/", .argv = argv, .n_argv = 1, .serial = 1}, EINVAL, ""},
-	{"uid", {.work_dir = "/", .argv = argv, .n_argv = 1, .serial = 1, .attempt = 1,
-		 .uid = (uid_t)-1}, EINVAL, ""},
+	{"uid",
+	 {.work_dir = "/", .argv = argv, .n_argv = 1, .serial = 1, .attempt = 1, .uid = (uid_t)-1},
+	 EINVAL,
+	 ""},
 };
 
 static void test_encode_refuses(void **state)
@@ -199,23 +214,47 @@ struct header_case {
 
 #define FIELD(field, value)                                                                        \
 	{                                                                                          \
-		#field " = " #value, offsetof(struct launch_header, field),                        \
+#field " = " #value, offsetof(struct launch_header, field),                        \
 			sizeof(((struct launch_header *)NULL)->field), (uint64_t)(value)           \
 	}
 
 static const struct header_case header_cases[] = {
-	FIELD(magic, 0),           FIELD(version, 0),          FIELD(version, 2),
-	FIELD(size, 0),            FIELD(size, 96),            FIELD(size, UINT32_MAX),
-	FIELD(serial, 0),          FIELD(attempt, 0),          FIELD(attempt, LAUNCH_ATTEMPT_MAX + 1),
-	FIELD(uid, UINT32_MAX),    FIELD(gid, UINT32_MAX),     FIELD(timeout_ms, -1),
-	FIELD(cpu_millis, -1),     FIELD(memory_mb, -1),       FIELD(pids, INT64_MIN),
-	FIELD(n_groups, 0),        FIELD(n_groups, 2),         FIELD(n_groups, 4),
-	FIELD(n_groups, 65536),    FIELD(n_groups, 65537),     FIELD(n_groups, UINT32_MAX),
-	FIELD(n_groups, 1U << 30), FIELD(n_groups, 1U << 31),  FIELD(n_argv, 0),
-	FIELD(n_argv, 2),          FIELD(n_argv, 4),           FIELD(n_argv, 262144),
-	FIELD(n_argv, 262145),     FIELD(n_argv, UINT32_MAX),  FIELD(n_argv, UINT32_MAX - 2),
-	FIELD(n_env, 0),           FIELD(n_env, 2),            FIELD(n_env, 4),
-	FIELD(n_env, 262141),      FIELD(n_env, 262142),       FIELD(n_env, UINT32_MAX),
+	FIELD(magic, 0),
+	FIELD(version, 0),
+	FIELD(version, 2),
+	FIELD(size, 0),
+	FIELD(size, 96),
+	FIELD(size, UINT32_MAX),
+	FIELD(serial, 0),
+	FIELD(attempt, 0),
+	FIELD(attempt, LAUNCH_ATTEMPT_MAX + 1),
+	FIELD(uid, UINT32_MAX),
+	FIELD(gid, UINT32_MAX),
+	FIELD(timeout_ms, -1),
+	FIELD(cpu_millis, -1),
+	FIELD(memory_mb, -1),
+	FIELD(pids, INT64_MIN),
+	FIELD(n_groups, 0),
+	FIELD(n_groups, 2),
+	FIELD(n_groups, 4),
+	FIELD(n_groups, 65536),
+	FIELD(n_groups, 65537),
+	FIELD(n_groups, UINT32_MAX),
+	FIELD(n_groups, 1U << 30),
+	FIELD(n_groups, 1U << 31),
+	FIELD(n_argv, 0),
+	FIELD(n_argv, 2),
+	FIELD(n_argv, 4),
+	FIELD(n_argv, 262144),
+	FIELD(n_argv, 262145),
+	FIELD(n_argv, UINT32_MAX),
+	FIELD(n_argv, UINT32_MAX - 2),
+	FIELD(n_env, 0),
+	FIELD(n_env, 2),
+	FIELD(n_env, 4),
+	FIELD(n_env, 262141),
+	FIELD(n_env, 262142),
+	FIELD(n_env, UINT32_MAX),
 };
 
 static void test_hostile_headers(void **state)
@@ -294,8 +333,8 @@ static void test_seals(void **state)
 		int fd = memfd_create("x", MFD_CLOEXEC | MFD_ALLOW_SEALING);
 
 		assert_int_equal(ftruncate(fd, i == 0 ? 0 : (off_t)LAUNCH_RECORD_MAX + 1), 0);
-		assert_int_equal(fcntl(fd, F_ADD_SEALS,
-				       F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE), 0);
+		assert_int_equal(fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE),
+				 0);
 		assert_int_equal(launch_record_map(fd, &r), i == 0 ? -EINVAL : -E2BIG);
 		assert_int_equal(close(fd), 0);
 	}

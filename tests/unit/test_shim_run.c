@@ -163,8 +163,8 @@ struct failing {
 	const char *field, *in_reason;
 };
 
-/* Each way in which a program cannot be executed: errno, field, a sentence with the path; and nothing
- * is left of it. */
+/* Each way in which a program cannot be executed: errno, field, a sentence with the path; and
+ * nothing is left of it. */
 static void test_exec_errors(void **state)
 {
 	struct fixture *f = *state;
@@ -334,8 +334,8 @@ static void test_other_users(void **state)
 static void test_timeout(void **state)
 {
 	struct fixture *f = *state;
-	const char *const argv[] = {"sh", "-c", "trap '' TERM INT; echo $$ >pid; sleep 1000; exit 0",
-				    NULL};
+	const char *const argv[] = {"sh", "-c",
+				    "trap '' TERM INT; echo $$ >pid; sleep 1000; exit 0", NULL};
 	struct launch_request q = fixture_request(1, argv);
 	int64_t before = clock_boot_ns();
 
@@ -414,10 +414,14 @@ static void test_cpu_limit(void **state)
 	const char *const argv[] = {
 		"sh", "-c",
 		"cd /sys/fs/cgroup/cpu$(sed -n 's/^[0-9]*:cpu://p' /proc/self/cgroup) &&"
-		"cat cpu.cfs_quota_us cpu.cfs_period_us", NULL};
+		"cat cpu.cfs_quota_us cpu.cfs_period_us",
+		NULL};
 	struct launch_request q = fixture_request(1, argv);
 
 	q.cpu_millis = 250;
+	/* Programs look at their own limits, whoever they run as. */
+	if (!ordinary())
+		q.uid = q.gid = 65534;
 	const struct outcome *o = fixture_run(f, &q);
 	if ((f->abilities & SHIM_CAN_CPU) == 0) {
 		assert_string_equal(o->err.field, "resource_limits.cpu_millis");
@@ -491,7 +495,8 @@ static void test_adoption(void **state)
 	struct session_started started;
 	enum shim_adoption adoption;
 
-	fixture_launch_shell(f, 1, "echo one; while [ ! -e go ]; do sleep 0.01; done; echo two; exit 3");
+	fixture_launch_shell(f, 1,
+			     "echo one; while [ ! -e go ]; do sleep 0.01; done; echo two; exit 3");
 	fixture_launch_shell(f, 2, "exit 4");
 	fixture_until(f, f->outcomes[1].n_started == 1 && f->outcomes[2].n_exited == 1);
 	fixture_drop_client(f);
@@ -568,8 +573,9 @@ static void test_signals(void **state)
 {
 	struct fixture *f = *state;
 
-	fixture_launch_shell(f, 1, "trap 'echo $(($(cat n || echo 0)+1)) >n' INT; echo $$ >ready;"
-				   "while :; do sleep 0.01; done");
+	fixture_launch_shell(f, 1,
+			     "trap 'echo $(($(cat n || echo 0)+1)) >n' INT; echo $$ >ready;"
+			     "while :; do sleep 0.01; done");
 	fixture_until(f, fixture_number(f, "ready") > 0);
 	fixture_signal(f, 1, 1, SHIM_SIGNAL_INTERRUPT);
 	fixture_until(f, fixture_number(f, "n") == 1);
