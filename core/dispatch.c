@@ -699,6 +699,11 @@ int64_t dispatch_changed_ns(const struct dispatch *d)
 	return d->changed_ns;
 }
 
+int64_t dispatch_last_serial(const struct dispatch *d)
+{
+	return d->last_serial;
+}
+
 size_t dispatch_count_live(const struct dispatch *d)
 {
 	return d->n_live;

@@ -138,6 +138,9 @@ void dispatch_each_live(struct dispatch *d, int64_t executor_serial,
 /* When a session appeared or was removed last. */
 int64_t dispatch_changed_ns(const struct dispatch *d);
 
+/* The serial of the latest session that there ever was; 0: none. */
+int64_t dispatch_last_serial(const struct dispatch *d);
+
 size_t dispatch_count_live(const struct dispatch *d);
 
 #endif

@@ -180,11 +180,12 @@ static void fleet_committed(struct change *c)
 	const struct node list = {.kind = NODE_EXECUTORS};
 
 	fleet_changed(hub->fleet, rc);
+	watch_modified(hub, (struct node){.kind = NODE_ROOT, .file = node_find(&root_dir, "default_id")});
 	hub->changed_ns = rc->at_ns;
 	if (rc->kind == FLEET_ADD)
 		watch_created(hub, list, rc->name, dir);
 	else if (rc->kind == FLEET_REMOVE)
-		watch_deleted(hub, list, rc->name);
+		watch_deleted(hub, list, rc->name, dir);
 	else
 		watch_modified_all(hub, dir);
 }

@@ -75,12 +75,26 @@ void hub_exit(struct hub *hub, int status)
 
 /* --- what the domain reports ---------------------------------------------------------------- */
 
+/* A session's links in the directories of executors. */
+static struct node link_node(uint32_t serial)
+{
+	return (struct node){.kind = NODE_EXECUTOR_SESSION, .serial = serial, .file = 1};
+}
+
+static struct node links_of(const struct session *s)
+{
+	return (struct node){.kind = NODE_EXECUTOR_SESSIONS, .serial = (uint32_t)s->executor_serial};
+}
+
 static void session_changed(void *user, uint32_t serial)
 {
 	struct hub *hub = user;
+	const struct session *s = dispatch_get(hub->dispatch, serial);
 
 	hub->changed_ns = clock_now_ns();
 	watch_modified_all(hub, (struct node){.kind = NODE_SESSION, .serial = serial});
+	if (s && session_state_finished(s->state))
+		watch_deleted(hub, links_of(s), s->name, link_node(serial));
 	follow_wake(hub, NODE_LIVE_SESSION, serial);
 }
 
@@ -88,16 +102,25 @@ static void session_created(void *user, uint32_t serial, const char *name)
 {
 	struct hub *hub = user;
 
+	const struct session *s = dispatch_get(hub->dispatch, serial);
+
 	watch_created(hub, (struct node){.kind = NODE_SESSIONS}, name,
 		      (struct node){.kind = NODE_SESSION, .serial = serial});
+	if (s)
+		watch_created(hub, links_of(s), name, link_node(serial));
 }
 
 static void session_removed(void *user, uint32_t serial, const char *name)
 {
 	struct hub *hub = user;
 
+	const struct session *s = dispatch_get(hub->dispatch, serial);
+
 	hub->changed_ns = clock_now_ns();
-	watch_deleted(hub, (struct node){.kind = NODE_SESSIONS}, name);
+	if (s && session_state_live(s->state))
+		watch_deleted(hub, links_of(s), name, link_node(serial));
+	watch_deleted(hub, (struct node){.kind = NODE_SESSIONS}, name,
+		      (struct node){.kind = NODE_SESSION, .serial = serial});
 	follow_wake(hub, NODE_LIVE_SESSION, serial);
 }
 
@@ -296,6 +319,7 @@ static void on_wake(uv_async_t *async)
 	struct hub *hub = async->data;
 
 	store_dispatch(hub->store);
+	watch_committed(hub);
 }
 
 static void on_tick(uv_timer_t *timer)
