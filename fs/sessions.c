@@ -44,13 +44,6 @@ static int render_json(json_t *value, struct buf *out)
 	return text ? puts_line(out, text) : -ENOMEM;
 }
 
-static int render_status(const struct view *v, struct buf *out)
-{
-	const struct session *row = row_of(v);
-
-	return row ? render_json(session_status_json(row), out) : -ESTALE;
-}
-
 static int render_handle(const struct view *v, struct buf *out)
 {
 	const struct session *row = row_of(v);
@@ -164,6 +157,23 @@ static int sizes_of(const struct view *v, struct log_sizes *ret)
 	struct log_reader *reader = logs_get(v->hub, v->node.serial, &error);
 
 	return reader ? log_reader_sizes(reader, ret, NULL) : error;
+}
+
+/* The row counts what was written when the session has ended; until then the log tells. */
+static int render_status(const struct view *v, struct buf *out)
+{
+	const struct session *row = row_of(v);
+	struct log_sizes sizes;
+
+	if (!row)
+		return -ESTALE;
+	struct session shown = *row;
+	if (!session_state_finished(row->state) && sizes_of(v, &sizes) == 0) {
+		shown.log_dropped_bytes = (int64_t)sizes.dropped_bytes;
+		shown.log_bytes = (int64_t)(sizes.stdout_bytes + sizes.stderr_bytes + sizes.tail_bytes +
+					    sizes.dropped_bytes);
+	}
+	return render_json(session_status_json(&shown), out);
 }
 
 static int64_t output_changed(const struct view *v)
