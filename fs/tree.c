@@ -56,7 +56,7 @@ static int find(struct hub *hub, struct node parent, const char *name, struct no
 	uint8_t row = node_find(dir, name);
 	if (row) {
 		*ret = node_row(parent, row);
-		*ret_fixed_name = true;
+		*ret_fixed_name = !dir->files[row - 1].absent;
 		return 0;
 	}
 	*ret_fixed_name = false;
