@@ -89,6 +89,8 @@ static int live_add(struct dispatch *d, struct live *l)
 	struct executor *e = executor_of(d, l);
 	if (e)
 		e->inflight++;
+	if (e && !l->adopted)
+		e->inflight_ns = clock_now_ns();
 	return 0;
 }
 
@@ -107,8 +109,10 @@ void live_drop(struct dispatch *d, struct live *l)
 	else
 		d->last = l->prev;
 	d->n_live--;
-	if (e && !l->finished)
+	if (e && !l->finished) {
 		e->inflight--;
+		e->inflight_ns = clock_now_ns();
+	}
 	live_free(l);
 }
 
@@ -166,28 +170,30 @@ static int waiter_add(struct live *l, dispatch_started_fn *done, void *user)
 
 	if (!w)
 		return -ENOMEM;
+	struct start_waiter **end = &l->waiters;
+	while (*end)
+		end = &(*end)->next;
 	w->done = done;
 	w->user = user;
-	w->next = l->waiters;
-	l->waiters = w;
+	*end = w;
 	return 0;
 }
 
-/* Tells everybody who waits for this start how it went. */
-static void answer_waiters(struct live *l, const struct error *err, bool committed)
+/* Tells the first who waits for this start how it went. */
+static void answer_first(struct live *l, const struct error *err, uint32_t committed)
 {
-	struct start_waiter *list = l->waiters;
+	struct start_waiter *w = l->waiters;
 
-	l->waiters = NULL;
-	/* The first one that is told takes the row back, the others only refuse. */
-	while (list) {
-		struct start_waiter *w = list;
+	l->waiters = w->next;
+	w->done(w->user, err ? NULL : &l->row, err, committed);
+	free(w);
+}
 
-		list = w->next;
-		w->done(w->user, err ? NULL : &l->row, err, committed ? (uint32_t)l->row.serial : 0);
-		committed = false;
-		free(w);
-	}
+/* Tells everybody who waits for this start how it went. */
+static void answer_waiters(struct live *l, const struct error *err)
+{
+	while (l->waiters)
+		answer_first(l, err, 0);
 }
 
 void dispatch_say(struct dispatch *d, const struct live *l, const char *what, const char *detail)
@@ -230,8 +236,14 @@ static void launch_refused(struct dispatch *d, struct live *l, const struct erro
 {
 	dispatch_say(d, l, "not started", err->reason);
 	if (l->waiters) {
+		/*
+		 * Who asked first takes the row back with the commit that records his refusal; the
+		 * others are told when it is gone, so that none of them can see it launched again.
+		 */
 		l->phase = PHASE_TAKING_BACK;
-		answer_waiters(l, err, true);
+		l->start_error = *err;
+		live_answer_signals(l, err);
+		answer_first(l, &l->start_error, (uint32_t)l->row.serial);
 	} else {
 		/* Nobody waits for the answer any more: it is the session that tells. */
 		const struct executor_exit failed = {.cause = SESSION_CAUSE_START,
@@ -272,7 +284,10 @@ void live_launch(struct dispatch *d, struct live *l)
 		.n_groups = n_groups,
 		.log_quota_bytes = (uint64_t)l->row.log_quota_bytes,
 	};
-	if (e->driver->ops->launch(e->driver, &launch, &err) < 0)
+	int r = e->driver->ops->launch(e->driver, &launch, &err);
+	if (r == -EAGAIN || r == -ENOMEM || r == -EMFILE || r == -ENFILE)
+		l->unresolved = true; /* says nothing about the workload: asked again */
+	else if (r < 0)
 		launch_refused(d, l, &err);
 }
 
@@ -285,8 +300,12 @@ static void row_committed(struct store_op *op, int result, const struct error *e
 
 	free(row_op);
 	if (result < 0) {
-		answer_waiters(l, err, false);
+		int64_t executor = l->row.executor_serial;
+
+		answer_waiters(l, err);
+		live_answer_signals(l, err);
 		live_drop(d, l);
+		d->hooks->inflight(d->user, executor);
 		return;
 	}
 	d->changed_ns = clock_now_ns();
@@ -304,10 +323,13 @@ static int apply_row(struct store_tx *tx, struct store_op *op, struct error *err
 	return session_insert(tx, &row_op->live->row, err);
 }
 
-static bool same_request(const struct session *s, const struct dispatch_start *start,
-			 const char *text)
+static bool same_request(struct dispatch *d, const struct session *s,
+			 const struct dispatch_start *start, const char *text)
 {
-	return s->executor_serial == start->executor->record.serial && strcmp(s->spec, text) == 0;
+	AUTO_FREE char *spec = NULL;
+
+	return s->executor_serial == start->executor->record.serial &&
+	       dispatch_spec(d, (uint32_t)s->serial, &spec) == 0 && strcmp(spec, text) == 0;
 }
 
 static int refuse_name(const struct session *s, uid_t uid, struct error *err)
@@ -339,12 +361,12 @@ static int try_existing(struct dispatch *d, const char *name, const struct dispa
 			return 1;
 		if (r < 0)
 			return r;
-		if (row.uid != start->uid || !same_request(&row, start, text))
+		if (row.uid != start->uid || !same_request(d, &row, start, text))
 			return refuse_name(&row, start->uid, err);
 		done(user, &row, NULL, 0);
 		return 0;
 	}
-	if (l->row.uid != start->uid || !same_request(&l->row, start, text))
+	if (l->row.uid != start->uid || !same_request(d, &l->row, start, text))
 		return refuse_name(&l->row, start->uid, err);
 	if (l->phase == PHASE_TAKING_BACK) {
 		int r = error_set(err, EBUSY, "session %s could not be started and is being removed", name);
@@ -466,7 +488,9 @@ bool dispatch_resume(struct dispatch *d, uint64_t origin_mount, uint64_t origin_
 
 int dispatch_apply_take_back(struct store_tx *tx, uint32_t serial, struct error *err)
 {
-	return session_delete(tx, serial, err);
+	int r = session_delete(tx, serial, err);
+
+	return r < 0 ? r : session_doom(tx, serial, err);
 }
 
 void dispatch_taken_back(struct dispatch *d, uint32_t serial)
@@ -475,11 +499,16 @@ void dispatch_taken_back(struct dispatch *d, uint32_t serial)
 
 	if (!l)
 		return;
-	d->changed_ns = clock_now_ns();
-	d->hooks->removed(d->user, serial, l->row.name);
+	AUTO_FREE char *name = strdup(l->row.name);
 	int64_t executor = l->row.executor_serial;
+
+	answer_waiters(l, &l->start_error);
+	/* Whoever is woken now must not find it any more. */
 	live_drop(d, l);
+	d->changed_ns = clock_now_ns();
+	d->hooks->removed(d->user, serial, name ? name : "");
 	d->hooks->inflight(d->user, executor);
+	d->hooks->forget(d->user, serial);
 }
 
 void dispatch_give_up(struct dispatch *d, uint32_t serial, const struct error *err)
@@ -490,8 +519,10 @@ void dispatch_give_up(struct dispatch *d, uint32_t serial, const struct error *e
 					     .finished_at_ns = clock_now_ns(),
 					     .reason = err->reason};
 
-	if (l)
-		live_finish(d, l, &failed);
+	if (!l)
+		return;
+	answer_waiters(l, err);
+	live_finish(d, l, &failed);
 }
 
 void dispatch_answered(struct dispatch *d, uint32_t serial)
@@ -512,7 +543,7 @@ static void on_started(void *user, uint32_t serial, const struct executor_starte
 	if (!l || l->phase != PHASE_LAUNCHING)
 		return;
 	live_running(d, l, started);
-	answer_waiters(l, NULL, false);
+	answer_waiters(l, NULL);
 	live_send_signals(d, l);
 }
 
@@ -582,7 +613,7 @@ const struct executor_events dispatch_events = {
 
 void dispatch_answer_resolved(struct live *l)
 {
-	answer_waiters(l, NULL, false);
+	answer_waiters(l, NULL);
 }
 
 /* --- construction --------------------------------------------------------------------------- */
@@ -599,7 +630,6 @@ int dispatch_new(struct store *store, struct fleet *fleet, const char *boot_id,
 	d->fleet = fleet;
 	d->hooks = hooks;
 	d->user = user;
-	d->changed_ns = clock_now_ns();
 	d->boot_id = strdup(boot_id);
 	if (!d->boot_id) {
 		(void)dispatch_free(d);
@@ -632,9 +662,11 @@ struct dispatch *dispatch_free(struct dispatch *d)
 	return NULL;
 }
 
-int dispatch_load(struct dispatch *d, struct error *err)
+int dispatch_load(struct dispatch *d, int64_t changed_ns, struct error *err)
 {
 	AUTO_SESSION_LIST struct session_list list = {0};
+
+	d->changed_ns = changed_ns;
 
 	int r = session_last_serial(store_reader(d->store), &d->last_serial, err);
 	if (r >= 0)
@@ -652,6 +684,10 @@ int dispatch_load(struct dispatch *d, struct error *err)
 		l->visible = true;
 		l->adopted = true;
 		l->started_told = l->row.state == SESSION_RUNNING;
+		if (l->row.state == SESSION_RUNNING) {
+			free(take_ptr(l->row.spec));
+			free(take_ptr(l->row.groups));
+		}
 		if (live_add(d, l) < 0) {
 			live_free(l);
 			return error_oom(err);

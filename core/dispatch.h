@@ -40,6 +40,8 @@ struct dispatch_hooks {
 	void (*removed)(void *user, uint32_t serial, const char *name);
 	/* It stopped, or began, to be in flight on its executor. */
 	void (*inflight)(void *user, int64_t executor_serial);
+	/* Events were committed. */
+	void (*told)(void *user);
 	/* One line for the daemon's log. */
 	void (*log)(void *user, const char *line);
 	/*
@@ -75,8 +77,11 @@ int dispatch_new(struct store *store, struct fleet *fleet, const char *boot_id,
 		 struct error *err);
 struct dispatch *dispatch_free(struct dispatch *d);
 
-/* Reads the live rows; resolving them begins when their driver is ready. */
-int dispatch_load(struct dispatch *d, struct error *err);
+/*
+ * Reads the live rows; resolving them begins when their driver is ready. changed_ns: when a session
+ * came or went last, as far as is known.
+ */
+int dispatch_load(struct dispatch *d, int64_t changed_ns, struct error *err);
 
 /* The log of a lost session is as whole as it can be, and holds so much: the session has ended. */
 void dispatch_mended(struct dispatch *d, uint32_t serial, uint64_t log_bytes);
@@ -119,12 +124,18 @@ int dispatch_signal(struct dispatch *d, uint32_t serial, const struct signal_key
 /* Forgets a finished session: the writer's part, and the loop's. */
 int dispatch_apply_remove(struct store_tx *tx, uint32_t serial, uid_t uid, int64_t at_ns,
 			  struct error *err);
-void dispatch_removed(struct dispatch *d, uint32_t serial);
+void dispatch_removed(struct dispatch *d, uint32_t serial, const char *name);
 
-/* A session by serial, NULL when there is none (any more). Valid until the loop runs on. */
+/* The canonical spec of a session; the caller frees it. Errors: ESTALE, and the store's. */
+int dispatch_spec(struct dispatch *d, uint32_t serial, char **ret);
+
+/*
+ * A session by serial, NULL when there is none (any more). Valid until the loop runs on. Its spec and
+ * groups are not there: they are read when they are needed.
+ */
 const struct session *dispatch_get(struct dispatch *d, uint32_t serial);
 
-/* By name: 0 or -ENOENT. */
+/* By name: 0, -ENOENT, or what the store failed with. */
 int dispatch_find(struct dispatch *d, const char *name, uint32_t *ret);
 
 /* All sessions with serials from `from` on, in order, until fn returns false. */

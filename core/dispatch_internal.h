@@ -41,9 +41,10 @@ struct live {
 	bool started_told; /* its start is on its way to the events, or there */
 	bool unwritten;  /* its end could not be committed yet: tried again */
 	bool unresolved; /* its driver could not tell yet: asked again */
-	struct start_waiter *waiters;
+	struct start_waiter *waiters; /* the one who asked first comes first */
 	struct queued_signal *signals; /* came before it ran, or while it is mended */
 	char *lost_reason;             /* PHASE_MENDING */
+	struct error start_error;      /* PHASE_TAKING_BACK */
 	struct live *prev, *next;
 };
 
@@ -95,6 +96,9 @@ void live_orphaned(struct dispatch *d, struct live *l);
 
 /* Sends the signals that came before it ran. */
 void live_send_signals(struct dispatch *d, struct live *l);
+
+/* Tells those who wait to signal it that it has ended (err NULL), or never ran. */
+void live_answer_signals(struct live *l, const struct error *err);
 
 /* Tells those who wait for a start that it has happened. */
 void dispatch_answer_resolved(struct live *l);

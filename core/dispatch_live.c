@@ -145,7 +145,11 @@ static void state_written(struct store_op *op, int result, const struct error *e
 	struct dispatch *d = s->dispatch;
 	struct live *l = live_get(d, s->row.serial);
 
+	if (result >= 0)
+		d->hooks->told(d->user);
 	/* A running row that could not be written is made up for by the one that ends it. */
+	if (l && !s->ends && result < 0)
+		l->started_told = l->started_told && !s->starts;
 	if (l && s->ends) {
 		if (result >= 0 || result == -EALREADY || result == -ESTALE || result == -ENOENT) {
 			live_drop(d, l);
@@ -186,6 +190,8 @@ void live_running(struct dispatch *d, struct live *l, const struct executor_star
 	l->row.started_at_ns = started->started_at_ns;
 	l->row.deadline_ns = started->deadline_ns;
 	l->spec = spec_free(l->spec);
+	free(take_ptr(l->row.spec));
+	free(take_ptr(l->row.groups));
 	if (!known)
 		write_state(d, l, false);
 	dispatch_say(d, l, l->adopted ? "adopted" : "started", "");
@@ -251,18 +257,13 @@ void live_finish(struct dispatch *d, struct live *l, const struct executor_exit 
 		set_error(l, "the machine was restarted while it ran");
 	else
 		describe_end(l, ended);
-	if (e)
+	if (e) {
 		e->inflight--;
+		e->inflight_ns = clock_now_ns();
+	}
 	dispatch_say(d, l, session_state_name(l->row.state), l->row.error);
 
-	/* Whoever waited to signal it has what he wanted. */
-	while (l->signals) {
-		struct queued_signal *s = l->signals;
-
-		l->signals = s->next;
-		s->done(s->user, 0, NULL);
-		free(s);
-	}
+	live_answer_signals(l, NULL); /* whoever waited to signal it has what he wanted */
 	write_state(d, l, true);
 	uint32_t serial = (uint32_t)l->row.serial;
 	int64_t executor = l->row.executor_serial;
@@ -328,6 +329,17 @@ void dispatch_tick(struct dispatch *d)
 }
 
 /* --- signals -------------------------------------------------------------------------------- */
+
+void live_answer_signals(struct live *l, const struct error *err)
+{
+	while (l->signals) {
+		struct queued_signal *s = l->signals;
+
+		l->signals = s->next;
+		s->done(s->user, err ? -ESTALE : 0, err);
+		free(s);
+	}
+}
 
 static int signal_now(struct dispatch *d, struct live *l, const struct signal_key *key,
 		      enum signal_kind signal, executor_signal_fn *done, void *user,
@@ -413,14 +425,18 @@ int dispatch_apply_remove(struct store_tx *tx, uint32_t serial, uid_t uid, int64
 	return text ? event_append(tx, at_ns, text, NULL, err) : error_oom(err);
 }
 
-void dispatch_removed(struct dispatch *d, uint32_t serial)
+void dispatch_removed(struct dispatch *d, uint32_t serial, const char *name)
 {
 	struct session *s = &d->cache[serial % SESSION_CACHE];
+	struct live *l = live_get(d, serial);
 
-	d->changed_ns = clock_now_ns();
-	d->hooks->removed(d->user, serial, s->serial == serial ? s->name : "");
+	/* Whoever is woken now must not find it any more. */
 	if (s->serial == serial)
 		session_clear(s);
+	if (l)
+		live_drop(d, l); /* its end was still to be written */
+	d->changed_ns = clock_now_ns();
+	d->hooks->removed(d->user, serial, name);
 	d->hooks->forget(d->user, serial);
 }
 
@@ -436,6 +452,22 @@ static int64_t *cache_name(struct dispatch *d, const char *name)
 	return &d->cache_names[hash % SESSION_CACHE];
 }
 
+int dispatch_spec(struct dispatch *d, uint32_t serial, char **ret)
+{
+	const struct live *l = live_get(d, serial);
+	AUTO_SESSION struct session row = {0};
+
+	if (l && l->row.spec) {
+		*ret = strdup(l->row.spec);
+		return *ret ? 0 : -ENOMEM;
+	}
+	int r = session_get(store_reader(d->store), serial, &row, NULL);
+	if (r < 0)
+		return r == -ENOENT ? -ESTALE : r;
+	*ret = take_ptr(row.spec);
+	return 0;
+}
+
 static const struct session *cache_put(struct dispatch *d, struct session *row)
 {
 	struct session *s = &d->cache[(uint64_t)row->serial % SESSION_CACHE];
@@ -444,6 +476,8 @@ static const struct session *cache_put(struct dispatch *d, struct session *row)
 	*s = *row;
 	*row = (struct session){0};
 	*cache_name(d, s->name) = s->serial;
+	/* A spec may be 1 MiB: it is read when somebody asks for it (dispatch_spec()). */
+	free(take_ptr(s->spec));
 	return s;
 }
 

@@ -14,6 +14,11 @@ int json_parse(const char *text, size_t len, json_t **ret, struct error *err)
 	if (!value) {
 		if (json_error_code(&je) == json_error_out_of_memory)
 			return error_oom(err);
+		/* What is near the place may be a secret. */
+		char *near = strstr(je.text, " near ");
+
+		if (near)
+			*near = '\0';
 		return error_set(err, EINVAL, "not valid JSON at line %d, column %d: %s", je.line,
 				 je.column, je.text);
 	}

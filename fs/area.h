@@ -51,13 +51,18 @@
 /* Open descriptors, and how many of them one uid other than 0 may hold. */
 #define AREA_HANDLES 65536
 #define AREA_HANDLES_PER_UID (AREA_HANDLES / 4)
+#define AREA_HANDLES_RESERVE (AREA_HANDLES / 16)
 
 /* Bytes of documents and rendered texts, in chunks. */
 #define AREA_CHUNK 4096
 #define AREA_CHUNKS 32768 /* 128 MiB */
 
-/* What one uid other than 0 may hold of the chunks, so that one user cannot starve the rest. */
+/*
+ * What one uid other than 0 may hold of the chunks, so that one user cannot starve the rest; and what
+ * only uid 0 may take, so that an administrator can always look.
+ */
 #define AREA_CHUNKS_PER_UID (AREA_CHUNKS / 4)
+#define AREA_CHUNKS_RESERVE (AREA_CHUNKS / 16)
 
 /* Latest error and latest answers, one a (uid, node); the least recently written one makes room. */
 #define AREA_MAILBOXES 1024
@@ -75,7 +80,7 @@ struct area_blob {
 struct area_slot {
 	uint64_t unique; /* 0: free. Published last. */
 	uint32_t len;
-	uint32_t reserved;
+	uint32_t refused; /* errno: it was refused, and is being answered so. Published */
 };
 
 struct area_handle {
@@ -141,8 +146,13 @@ struct area_header {
 	uint64_t hub_epoch;   /* raised by each hub: the launcher tells their requests apart */
 	int64_t served_ns;    /* real time at which the first hub began to serve */
 
+	/* When an event was told, a session and an executor came or went last: for their mtimes. */
+	int64_t events_ns, sessions_ns, executors_ns;
+
 	uint32_t init_len;    /* 0: the kernel's INIT was not seen yet. Published last */
 	uint32_t init_reply_len;
+	uint32_t init_answered; /* the kernel has the reply. Published */
+	uint32_t pad;
 	char init[AREA_INIT_MAX];
 	char init_reply[AREA_INIT_MAX];
 };
@@ -195,6 +205,21 @@ void *area_request_keep(struct area *a, uint64_t unique, uint32_t len);
 
 /* The request was answered. Unknown uniques are ignored. */
 void area_request_done(struct area *a, uint64_t unique);
+
+/*
+ * A request is about to be answered with this errno, and must not be executed by a later process:
+ * what was in its way may be gone by then, but its caller may have been told already.
+ */
+void area_request_refuse(struct area *a, uint64_t unique, int code);
+
+/* The errno of a request that was refused, 0 when it was not. */
+int area_request_refused(const struct area *a, uint64_t unique);
+
+/*
+ * Keeps only the first len bytes of a request, in a small slot if there is one: the rest is safe
+ * somewhere else. Its memory moves.
+ */
+void area_request_shrink(struct area *a, uint64_t unique, uint32_t len);
 
 /* A kept request, NULL when there is none of that unique. */
 void *area_request_get(struct area *a, uint64_t unique, uint32_t *ret_len);

@@ -28,11 +28,21 @@ struct change *change_new(struct hub *hub, fuse_req_t req, enum change_op op, st
 	c->node = node;
 	c->unique = wire_unique(hub->wire);
 	c->replayed = wire_replaying(hub->wire);
+	c->counted_uid = fuse_req_ctx(req)->uid;
+	hub->n_changes++;
+	hub->n_changes_of[c->counted_uid % HUB_UID_COUNTERS]++;
 	return c;
+}
+
+unsigned change_count(const struct hub *hub, uid_t uid)
+{
+	return hub->n_changes_of[uid % HUB_UID_COUNTERS];
 }
 
 static void change_free(struct change *c)
 {
+	c->hub->n_changes--;
+	c->hub->n_changes_of[c->counted_uid % HUB_UID_COUNTERS]--;
 	if (c->data && c->data_free)
 		c->data_free(c->data);
 	free(c->groups);
@@ -92,7 +102,7 @@ int change_caller_of_request(struct change *c)
 	 * right to make or remove the entry when it was new.
 	 */
 	if (caller_read(&c->hub->home, ctx->pid, ctx->uid, ctx->gid, &caller) < 0) {
-		if (c->replayed)
+		if (c->replayed && ctx->pid > 0)
 			return 0;
 		return error_set(&c->err, EPERM, "the caller cannot be seen from the daemon's pid namespace");
 	}
@@ -153,6 +163,8 @@ static void reply_failure(struct change *c)
 		refusal_answer(c);
 		transaction_answered(c->hub, c->fh, c->node, c->uid, c->answer);
 	}
+	/* From here on the caller may know: no later hub may try again. */
+	area_request_refuse(c->hub->area, c->unique, c->err.code);
 	(void)fuse_reply_err(c->req, c->err.code);
 }
 
@@ -277,9 +289,24 @@ bool change_replayed(struct change *c)
 
 	if (!c->replayed)
 		return false;
-	if (journal_get(store_reader(c->hub->store), area_header(c->hub->area)->mount_id,
-			c->unique & INT64_MAX, &entry, NULL) < 0)
+	int refused = area_request_refused(c->hub->area, c->unique);
+	if (refused) {
+		/* Its sentence was kept before this was noted. */
+		(void)fuse_reply_err(c->req, refused);
+		change_free(c);
+		return true;
+	}
+	int r = journal_get(store_reader(c->hub->store), area_header(c->hub->area)->mount_id,
+			    c->unique & INT64_MAX, &entry, &c->err);
+	if (r == -ENOENT)
 		return false;
+	if (r < 0) {
+		/* It cannot be told whether it was executed: it is not executed again. */
+		(void)error_set(&c->err, EIO, "the journal cannot be read to find out whether this was done");
+		reply_failure(c);
+		change_free(c);
+		return true;
+	}
 	if (entry.answer[0])
 		c->answer = take_ptr(entry.answer);
 	if (c->op == CHANGE_MKDIR)

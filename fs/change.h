@@ -50,6 +50,7 @@ struct change {
 	uint64_t fh;       /* WRITE: the handle, which may be gone when the change ends */
 	size_t write_size; /* WRITE: the bytes that success acknowledges */
 	bool replayed;
+	uid_t counted_uid; /* of the request: whose count it is in */
 
 	/*
 	 * Set by whoever commits. apply runs on the writer thread inside the transaction and may
@@ -66,6 +67,9 @@ struct change {
 	struct node made; /* MKDIR: the new directory, set before or by committed */
 	struct error err;
 };
+
+/* Changes under way that uid asked for. Two uids may share a count, which makes it stricter. */
+unsigned change_count(const struct hub *hub, uid_t uid);
 
 /* Begins a change. NULL when out of memory (the request was answered then). */
 struct change *change_new(struct hub *hub, fuse_req_t req, enum change_op op, struct node node);

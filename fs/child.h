@@ -46,10 +46,10 @@ struct child_command {
 	char *const *argv;
 	int fds[CHILD_FDS_MAX];
 	size_t n_fds;
-	int output_fd;         /* becomes stdout and stderr; -1: the keeper's own */
-	int death_signal;      /* when the keeper dies; 0: none */
-	int oom_score_adj;     /* or CHILD_OOM_KEEP */
-	bool raise_files;      /* soft limit of open files up to the hard one */
+	int output_fd;           /* becomes stdout and stderr; -1: the keeper's own */
+	int death_signal;        /* when the keeper dies; 0: none */
+	int oom_score_adj;       /* or CHILD_OOM_KEEP */
+	bool raise_files;        /* soft limit of open files up to the hard one */
 	const char *environment; /* one more "NAME=VALUE", or NULL */
 };
 

@@ -11,6 +11,9 @@
 #include "fs/caller.h"
 #include "fs/hub.h"
 
+/* Counters of what uids hold, by uid modulo this. */
+#define HUB_UID_COUNTERS 1024
+
 struct hub {
 	const struct hub_options *options;
 	uv_loop_t loop;
@@ -21,6 +24,7 @@ struct hub {
 	struct dispatch *dispatch;
 	struct prune *prune;
 	struct scanner_entry *scanners;
+	unsigned n_changes, n_changes_of[HUB_UID_COUNTERS];
 	uint16_t nonce; /* of the last clone handed out */
 	struct follow *follow;
 	struct logs *logs;
@@ -32,11 +36,13 @@ struct hub {
 	bool groups_missing;
 	struct caller_home home;
 	int64_t started_ns; /* of the mount: a hub that takes over changes nothing */
-	int64_t changed_ns; /* of the last event */
 
 	bool stopping; /* blocked readers get end of file */
 	int exit_status;
 };
+
+/* An event was committed: /cloop/events has changed. */
+void hub_event(struct hub *hub);
 
 /* Ends the loop with that status as soon as the current callback returns. */
 void hub_exit(struct hub *hub, int status);

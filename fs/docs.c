@@ -154,26 +154,79 @@ void docs_markdown(struct buf *out)
 
 /* --- mdoc ----------------------------------------------------------------------------------- */
 
-/* Text of a manual: a backslash is an escape, a dot or quote at the beginning a macro. */
+/* Longer lines of input are frowned upon. */
+#define MDOC_LINE_MAX 78
+
+/*
+ * Characters of a manual: a backslash is an escape, a quote would join the words of a macro's line.
+ * *open: a word in backquotes has begun and not ended.
+ */
+static void mdoc_escape(struct buf *out, const char *text, size_t n, bool *open)
+{
+	for (size_t i = 0; i < n; i++)
+		switch (text[i]) {
+		case '\\':
+			buf_puts(out, "\\e");
+			break;
+		case '-':
+			buf_puts(out, "\\-");
+			break;
+		case '"':
+			buf_puts(out, "\\(dq");
+			break;
+		case '\'':
+			buf_puts(out, "\\(aq");
+			break;
+		case '`':
+			*open = !*open;
+			buf_puts(out, *open ? "\\(oq" : "\\(cq");
+			break;
+		default:
+			buf_append(out, &text[i], 1);
+		}
+}
+
+/* Sentences, each of which begins a line. */
 static void mdoc_text(struct buf *out, const char *text)
 {
-	if (*text == '.' || *text == '\'')
-		buf_puts(out, "\\&");
-	for (; *text; text++) {
-		if (*text == '\\')
-			buf_puts(out, "\\e");
-		else if (*text == '-')
-			buf_puts(out, "\\-");
-		else if (*text == '`' || *text == '\'')
-			buf_puts(out, *text == '`' ? "\\(oq" : "\\(aq");
-		else
-			buf_append(out, text, 1);
-		/* A new sentence begins a new line. */
-		if (*text == '.' && text[1] == ' ' && text[2]) {
+	size_t column = 0;
+	bool open = false;
+
+	while (*text) {
+		AUTO_BUF struct buf word = BUF_INIT(4096);
+		size_t n = strcspn(text, " ");
+		bool ends = n > 0 && text[n - 1] == '.';
+
+		/* At the beginning of a line a dot would be a macro. */
+		if (*text == '.')
+			buf_puts(&word, "\\&");
+		mdoc_escape(&word, text, n, &open);
+		if (word.failed) {
+			out->failed = word.failed;
+			return;
+		}
+		if (column > 0)
+			buf_puts(out, column + 1 + word.len > MDOC_LINE_MAX ? "\n" : " ");
+		column = column > 0 && column + 1 + word.len <= MDOC_LINE_MAX ? column + 1 + word.len
+									     : word.len;
+		buf_append(out, word.data, word.len);
+		text += n;
+		text += strspn(text, " ");
+		if (ends && *text) {
 			buf_puts(out, "\n");
-			text++;
+			column = 0;
 		}
 	}
+	buf_puts(out, "\n");
+}
+
+/* A line that is typed. */
+static void mdoc_command(struct buf *out, const char *text)
+{
+	bool open = false;
+
+	buf_puts(out, ".Dl ");
+	mdoc_escape(out, text, strlen(text), &open);
 	buf_puts(out, "\n");
 }
 
@@ -207,10 +260,10 @@ void docs_manual(struct buf *out)
 	}
 	buf_puts(out, ".Sh EXAMPLES\n");
 	for (size_t i = 0; i < ARRAY_SIZE(examples); i++) {
-		buf_puts(out, ".Pp\n");
+		if (i > 0)
+			buf_puts(out, ".Pp\n");
 		mdoc_text(out, examples[i].what);
-		buf_puts(out, ".Dl ");
-		mdoc_text(out, examples[i].command);
+		mdoc_command(out, examples[i].command);
 	}
 	buf_puts(out, ".Sh SEE ALSO\n.Xr cloopd 8\n");
 }

@@ -125,6 +125,13 @@ static int render_inflight(const struct view *v, struct buf *out)
 	return out->failed;
 }
 
+static int64_t inflight_changed(const struct view *v)
+{
+	const struct executor *e = executor_at(v);
+
+	return e ? e->inflight_ns : 0;
+}
+
 static int render_drained(const struct view *v, struct buf *out)
 {
 	const struct executor *e = executor_at(v);
@@ -180,7 +187,11 @@ static void fleet_committed(struct change *c)
 	const struct node list = {.kind = NODE_EXECUTORS};
 
 	fleet_changed(hub->fleet, rc);
-	hub->changed_ns = rc->at_ns;
+	hub_event(hub);
+	watch_modified(hub, root_node("status"));
+	watch_modified(hub, root_node("default_id"));
+	if (fleet_changed_ns(hub->fleet) > area_header(hub->area)->executors_ns)
+		area_header(hub->area)->executors_ns = fleet_changed_ns(hub->fleet);
 	if (rc->kind == FLEET_ADD)
 		watch_created(hub, list, rc->name, dir);
 	else if (rc->kind == FLEET_REMOVE)
@@ -420,7 +431,7 @@ static int executors_object(struct hub *hub, uint32_t serial, struct object_info
 {
 	(void)serial;
 	*ret = (struct object_info){.created_ns = hub->started_ns,
-				    .changed_ns = fleet_changed_ns(hub->fleet)};
+				    .changed_ns = area_header(hub->area)->executors_ns};
 	return 0;
 }
 
@@ -491,7 +502,7 @@ static const struct node_file executor_files[] = {
 	 .execute = execute_start,
 	 .doc = "Write a spec in JSON to start it; reads as {\"session\",\"handle\"}, or as the refusal."},
 	{.name = "inflight", .type = FILE_TEXT, .mode = 0444, .owner = OWNER_ROOT,
-	 .render = render_inflight, .doc = "How many sessions are pending or running on it."},
+	 .render = render_inflight, .changed = inflight_changed, .doc = "How many sessions are pending or running on it."},
 	{.name = "drained", .type = FILE_WAIT, .mode = 0444, .owner = OWNER_ROOT, .fixed = true,
 	 .render = render_drained,
 	 .doc = "Blocks until nothing is in flight on it, then prints 0."},
@@ -516,8 +527,10 @@ const struct node_dir executor_dir = {
 static int executor_sessions_object(struct hub *hub, uint32_t serial, struct object_info *ret)
 {
 	int r = executor_object(hub, serial, ret);
+	const struct executor *e = fleet_get(hub->fleet, serial);
 
-	ret->changed_ns = dispatch_changed_ns(hub->dispatch);
+	if (r == 0 && e->inflight_ns)
+		ret->changed_ns = e->inflight_ns;
 	return r;
 }
 

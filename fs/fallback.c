@@ -115,14 +115,14 @@ static int verdict(struct fallback *f, const struct fuse_in_header *in, size_t l
 	}
 }
 
-static void answer(struct fallback *f, const struct fuse_in_header *in, size_t len)
+/* Returns whether the kernel took an answer. */
+static bool answer(struct fallback *f, const struct fuse_in_header *in, size_t len)
 {
 	const struct fuse_out_header out = {
 		.len = sizeof(out), .error = verdict(f, in, len), .unique = in->unique};
 
-	/* A request that the kernel gave up meanwhile (ENOENT) needs no answer. */
-	if (out.error <= 0 && write(f->fuse_fd, &out, sizeof(out)) < 0)
-		errno = 0;
+	/* A request that the kernel gave up, or has an answer to (ENOENT), needs none. */
+	return out.error <= 0 && write(f->fuse_fd, &out, sizeof(out)) == (ssize_t)sizeof(out);
 }
 
 /* Answers one request of the area, which a dead hub left. */
@@ -134,11 +134,12 @@ static void answer_kept(struct fallback *f, uint64_t unique)
 	if (in && len >= sizeof(*in)) {
 		struct area_handle *opened = NULL;
 
-		if (in->opcode == FUSE_OPEN || in->opcode == FUSE_OPENDIR || in->opcode == FUSE_CREATE)
+		if (in->opcode == FUSE_OPEN || in->opcode == FUSE_OPENDIR ||
+		    in->opcode == FUSE_CREATE)
 			opened = area_handle_of_open(f->area, unique);
-		if (opened)
+		/* ENOENT: the hub died after its answer, and the descriptor is in use. */
+		if (answer(f, in, len) && opened)
 			area_handle_drop(f->area, opened);
-		answer(f, in, len);
 	}
 	area_request_done(f->area, unique);
 }

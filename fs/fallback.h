@@ -1,14 +1,15 @@
 /*
- * The keeper's answer in place of a hub: EIO, so that nothing that touches the mount hangs for good.
+ * The keeper's answer in place of a hub: EIO, so that nothing that touches the mount hangs for
+ * good.
  *
  * While no hub process exists the keeper owns the shared area (fallback_own()): then the requests
  * that dead hubs left unanswered are answered too, and descriptors that are closed are forgotten
  * there. While a hub exists that does not say READY, the area is that hub's: the keeper takes only
  * what is fresh from the device, and remembers the closed descriptors until it owns the area again.
  *
- * Never answered: FORGET, BATCH_FORGET, INTERRUPT (they have no reply), and INIT: a mount whose INIT
- * was answered with an error is dead, and what a hub answers is the hub's to know. Until INIT was
- * answered, nothing is read. RELEASE succeeds; so does the FLUSH of a descriptor that holds no
+ * Never answered: FORGET, BATCH_FORGET, INTERRUPT (they have no reply), and INIT: a mount whose
+ * INIT was answered with an error is dead, and what a hub answers is the hub's to know. Until INIT
+ * was answered, nothing is read. RELEASE succeeds; so does the FLUSH of a descriptor that holds no
  * unfinished document, for there is nothing that could have been lost.
  */
 #ifndef CLOOP_FS_FALLBACK_H
@@ -18,7 +19,7 @@
 
 #include "core/error.h"
 
-/* Requests answered in one turn, so that a caller who never stops asking does not starve signals. */
+/* Requests answered in one turn: who never stops asking does not keep signals waiting. */
 #define FALLBACK_TURN 64
 
 /* Descriptors that were closed while a hub owned the area; the area has no more than these. */

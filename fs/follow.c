@@ -1,6 +1,7 @@
 #include "fs/follow.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <linux/fuse.h>
 #include <poll.h>
 #include <stdlib.h>
@@ -17,6 +18,19 @@
 #define BUCKETS 1024
 
 /*
+ * Every blocked READ keeps a slot of the area: if they used up all, nobody could ask for anything any
+ * more. So there are fewer waiters than slots, and no one user has most of them.
+ */
+#define WAITERS_MAX (AREA_SMALL_COUNT - 8192)
+#define WAITERS_PER_UID (WAITERS_MAX / 2)
+
+/* Waiters that are tried before the loop looks at anything else. */
+#define TRIES_PER_TURN 256
+
+/* Objects whose waiters are tried over several turns; a wake beyond these is not put off. */
+#define UNFINISHED_MAX 64
+
+/*
  * One blocked READ (req set) or one poll (req NULL). It holds no buffer: the bytes are fetched when
  * there are some.
  */
@@ -29,31 +43,26 @@ struct waiter {
 	fuse_req_t req;
 	size_t len;
 	uint64_t off;
-	bool watching; /* counts as an interest in the session's log */
+	uint64_t tried; /* the wake that it was tried for last */
+	bool watching;  /* counts as an interest in the session's log */
 };
 
-/* Objects that wait for another turn; more than these make do with the next change. */
-#define AGAIN_MAX 64
-
-/*
- * Every blocked READ keeps a slot of the area: if they used up all, nobody could ask for anything any
- * more. So there are fewer waiters than slots, and no one user has most of them.
- */
-#define WAITERS_MAX (AREA_SMALL_COUNT - 4096)
-#define WAITERS_PER_UID (WAITERS_MAX / 2)
-#define UID_COUNTERS 1024
+struct unfinished {
+	enum node_kind kind;
+	uint32_t serial;
+	uint64_t wake;
+};
 
 struct follow {
+	struct hub *hub;
 	struct waiter *buckets[BUCKETS];
 	unsigned n_waiters;
-	unsigned of_uid[UID_COUNTERS];
-	struct hub *hub;
+	unsigned of_uid[HUB_UID_COUNTERS];
+	uint64_t wakes; /* numbers each wake */
+	struct unfinished unfinished[UNFINISHED_MAX];
+	size_t n_unfinished;
 	uv_timer_t timer;
-	struct {
-		enum node_kind kind;
-		uint32_t serial;
-	} again[AGAIN_MAX];
-	size_t n_again;
+	char data[AREA_MAX_WRITE]; /* what a READ is answered from */
 };
 
 static struct waiter **bucket_of(struct follow *f, enum node_kind kind, uint32_t serial)
@@ -102,7 +111,7 @@ static void watch_growth(struct waiter *w)
 /* Users whose waiters are counted one by one; two may share a counter, which only makes it stricter. */
 static unsigned *waiters_of(struct follow *f, uid_t uid)
 {
-	return &f->of_uid[uid % UID_COUNTERS];
+	return &f->of_uid[uid % HUB_UID_COUNTERS];
 }
 
 static void waiter_count(struct follow *f, const struct waiter *w, int by)
@@ -148,13 +157,10 @@ static bool try_read(struct hub *hub, fuse_req_t req, struct node node, struct a
 		     size_t len, uint64_t off)
 {
 	const struct view v = {.hub = hub, .node = node, .uid = h->uid};
-	AUTO_FREE char *data = malloc(len ? len : 1);
+	const struct area_handle before = *h;
 	struct stream_result result = {0};
+	char *data = hub->follow->data;
 
-	if (!data) {
-		(void)fuse_reply_err(req, ENOMEM);
-		return true;
-	}
 	int r = node_file(node)->stream(&v, h, data, len, off, &result);
 	if (r == -EAGAIN && !hub->stopping)
 		return false;
@@ -163,7 +169,11 @@ static bool try_read(struct hub *hub, fuse_req_t req, struct node node, struct a
 		return true;
 	}
 	h->read_off = off + result.len;
-	(void)fuse_reply_buf(req, data, result.len);
+	if (fuse_reply_buf(req, data, result.len) == -ENOENT) {
+		/* An earlier hub had answered it, perhaps with less: that is where the reader is. */
+		memcpy(h->cursor, before.cursor, sizeof(h->cursor));
+		h->read_off = before.read_off;
+	}
 	return true;
 }
 
@@ -186,11 +196,13 @@ static void on_interrupt(fuse_req_t req, void *user)
 }
 
 void follow_read(struct hub *hub, fuse_req_t req, struct node node, struct area_handle *h,
-		 size_t len, uint64_t off)
+		 size_t len, uint64_t off, int flags)
 {
+	if (len > sizeof(hub->follow->data))
+		len = sizeof(hub->follow->data);
 	if (try_read(hub, req, node, h, len, off))
 		return;
-	if (h->flags & O_NONBLOCK) {
+	if (flags & O_NONBLOCK) {
 		(void)fuse_reply_err(req, EAGAIN);
 		return;
 	}
@@ -201,7 +213,7 @@ void follow_read(struct hub *hub, fuse_req_t req, struct node node, struct area_
 	}
 	struct waiter *w = waiter_add(hub, node, h, req);
 	if (!w) {
-		(void)fuse_reply_err(req, ENOMEM);
+		(void)fuse_reply_err(req, EDQUOT);
 		return;
 	}
 	w->len = len;
@@ -235,7 +247,7 @@ void follow_poll(struct hub *hub, fuse_req_t req, struct node node, struct area_
 			struct waiter *w = waiter_add(hub, node, h, NULL);
 
 			if (!w) {
-				(void)fuse_reply_err(req, ENOMEM);
+				(void)fuse_reply_err(req, EDQUOT);
 				return;
 			}
 			h->poll_set = 1;
@@ -268,20 +280,23 @@ static bool try_waiter(struct hub *hub, struct waiter *w)
 {
 	struct area_handle *h = area_handle_get(hub->area, w->fh);
 
-	if (!h)
-		return !w->req; /* a poll of a closed descriptor; a READ keeps its descriptor open */
+	if (!h) {
+		/* A READ keeps its descriptor open, unless an earlier hub had answered it already. */
+		if (w->req)
+			(void)fuse_reply_err(w->req, EBADF);
+		return true;
+	}
+	watch_growth(w);
 	if (w->req) {
 		fuse_req_t req = w->req;
 
 		/* The reply frees the request, so nobody may be told of an interrupt meanwhile. */
 		fuse_req_interrupt_func(req, NULL, NULL);
-		watch_growth(w);
 		if (try_read(hub, req, w->node, h, w->len, w->off))
 			return true;
 		fuse_req_interrupt_func(req, on_interrupt, w);
 		return false;
 	}
-	watch_growth(w);
 	if (!is_ready(hub, w->node, h))
 		return false;
 	h->poll_set = 0;
@@ -289,38 +304,68 @@ static bool try_waiter(struct hub *hub, struct waiter *w)
 	return true;
 }
 
-void follow_wake(struct hub *hub, enum node_kind live_kind, uint32_t serial)
+/* Tries waiters of an object that were not tried for this wake. Returns false when some are left. */
+static bool try_object(struct follow *f, const struct unfinished *u, unsigned *budget)
 {
-	for (struct waiter *w = *bucket_of(hub->follow, live_kind, serial), *next; w; w = next) {
+	for (struct waiter *w = *bucket_of(f, u->kind, u->serial), *next; w; w = next) {
 		next = w->next;
-		if (w->node.kind == live_kind && w->node.serial == serial && try_waiter(hub, w))
+		if (w->node.kind != u->kind || w->node.serial != u->serial || w->tried >= u->wake)
+			continue;
+		if (*budget == 0)
+			return false;
+		--*budget;
+		w->tried = u->wake;
+		if (try_waiter(f->hub, w))
 			waiter_drop(w);
 	}
+	return true;
 }
 
-static void on_again(uv_timer_t *timer)
+static void on_turn(uv_timer_t *timer)
 {
 	struct follow *f = timer->data;
-	struct follow now = *f; /* waking may ask for yet another turn */
+	unsigned budget = TRIES_PER_TURN;
+	size_t left = 0;
 
-	f->n_again = 0;
-	for (size_t i = 0; i < now.n_again; i++)
-		follow_wake(f->hub, now.again[i].kind, now.again[i].serial);
+	for (size_t i = 0; i < f->n_unfinished; i++) {
+		struct unfinished u = f->unfinished[i];
+
+		if (!try_object(f, &u, &budget))
+			f->unfinished[left++] = u;
+	}
+	f->n_unfinished = left;
+	if (left > 0)
+		(void)uv_timer_start(&f->timer, on_turn, 0, 0);
 }
 
-void follow_again(struct hub *hub, enum node_kind live_kind, uint32_t serial)
+void follow_wake(struct hub *hub, enum node_kind live_kind, uint32_t serial)
 {
 	struct follow *f = hub->follow;
+	struct unfinished u = {.kind = live_kind, .serial = serial, .wake = ++f->wakes};
+	bool can_wait = f->n_unfinished < UNFINISHED_MAX;
+	unsigned budget = can_wait ? TRIES_PER_TURN : UINT_MAX;
 
-	for (size_t i = 0; i < f->n_again; i++)
-		if (f->again[i].kind == live_kind && f->again[i].serial == serial)
+	/* A wake that is not finished yet begins again: what it has tried may be ready now. */
+	for (size_t i = 0; i < f->n_unfinished; i++)
+		if (f->unfinished[i].kind == live_kind && f->unfinished[i].serial == serial) {
+			f->unfinished[i].wake = u.wake;
 			return;
-	if (f->n_again == AGAIN_MAX)
+		}
+	if (try_object(f, &u, &budget))
 		return;
-	f->again[f->n_again].kind = live_kind;
-	f->again[f->n_again].serial = serial;
-	f->n_again++;
-	(void)uv_timer_start(&f->timer, on_again, 1, 0);
+	f->unfinished[f->n_unfinished++] = u;
+	(void)uv_timer_start(&f->timer, on_turn, 0, 0);
+}
+
+void follow_tick(struct hub *hub)
+{
+	for (size_t i = 0; i < BUCKETS; i++)
+		for (struct waiter *w = hub->follow->buckets[i], *next; w; w = next) {
+			next = w->next;
+			if (w->node.kind == NODE_LIVE_SESSION && !w->watching &&
+			    node_file(w->node)->type == FILE_STREAM && try_waiter(hub, w))
+				waiter_drop(w);
+		}
 }
 
 static void wake_saved(struct area_handle *h, void *user)

@@ -21,9 +21,12 @@ struct hub;
 int follow_new(struct hub *hub, struct follow **ret, struct error *err);
 struct follow *follow_free(struct follow *f);
 
-/* Answers a READ now, or when the object has changed enough. Replies. */
+/*
+ * Answers a READ now, or when the object has changed enough. flags are the open file's as they are
+ * now (O_NONBLOCK). Replies.
+ */
 void follow_read(struct hub *hub, fuse_req_t req, struct node node, struct area_handle *h,
-		 size_t len, uint64_t off);
+		 size_t len, uint64_t off, int flags);
 
 /* Answers a POLL, remembering the handle that is to be woken. Replies. */
 void follow_poll(struct hub *hub, fuse_req_t req, struct node node, struct area_handle *h);
@@ -31,14 +34,14 @@ void follow_poll(struct hub *hub, fuse_req_t req, struct node node, struct area_
 /* The descriptor is closed. */
 void follow_release(struct hub *hub, struct area_handle *h);
 
-/* The object has changed: tries its waiters again. */
+/*
+ * The object has changed: tries its waiters again, as many as a turn of the loop allows, the others
+ * in the next turns.
+ */
 void follow_wake(struct hub *hub, enum node_kind live_kind, uint32_t serial);
 
-/*
- * A waiter could not be answered yet because that would have taken too long at once: the object's
- * waiters are tried again when the loop has looked at everything else.
- */
-void follow_again(struct hub *hub, enum node_kind live_kind, uint32_t serial);
+/* Once a second or so: tries those whose logs cannot be watched. */
+void follow_tick(struct hub *hub);
 
 /* Wakes every poll that an earlier hub remembered: which events were missed cannot be known. */
 void follow_wake_saved(struct hub *hub);

@@ -36,12 +36,17 @@
 
 #define TICK_MS 1000
 
+/* Folders that could not be removed are tried again every so many ticks, so many at a time. */
+#define FORGET_TICKS 60
+#define FORGET_BATCH 64
+
 /* Everything that lives as long as the process; hub_run() owns it. */
 struct process {
-	struct hub hub;
+	struct hub hub; /* first: what is called back with the process may take the hub */
 	struct driver *drivers[2]; /* ends with NULL */
 	struct localprocess *localprocess;
 	int sessions_fd, runtime_fd;
+	unsigned n_removals, ticks;
 	uv_async_t wake;
 	uv_timer_t tick;
 	uv_poll_t keeper;
@@ -67,6 +72,17 @@ void hub_log(const char *fmt, ...)
 		return;
 }
 
+void hub_event(struct hub *hub)
+{
+	area_header(hub->area)->events_ns = clock_now_ns();
+	watch_modified(hub, root_node("events"));
+}
+
+static void events_told(void *user)
+{
+	hub_event(user);
+}
+
 void hub_exit(struct hub *hub, int status)
 {
 	hub->exit_status = status;
@@ -79,7 +95,8 @@ static void session_changed(void *user, uint32_t serial)
 {
 	struct hub *hub = user;
 
-	hub->changed_ns = clock_now_ns();
+	watch_modified(hub, root_node("status"));
+	logs_forget(hub, serial); /* a launch that is tried again makes another folder */
 	watch_modified_all(hub, (struct node){.kind = NODE_SESSION, .serial = serial});
 	follow_wake(hub, NODE_LIVE_SESSION, serial);
 }
@@ -88,6 +105,7 @@ static void session_created(void *user, uint32_t serial, const char *name)
 {
 	struct hub *hub = user;
 
+	area_header(hub->area)->sessions_ns = dispatch_changed_ns(hub->dispatch);
 	watch_created(hub, (struct node){.kind = NODE_SESSIONS}, name,
 		      (struct node){.kind = NODE_SESSION, .serial = serial});
 }
@@ -96,7 +114,9 @@ static void session_removed(void *user, uint32_t serial, const char *name)
 {
 	struct hub *hub = user;
 
-	hub->changed_ns = clock_now_ns();
+	hub_event(hub);
+	logs_forget(hub, serial);
+	area_header(hub->area)->sessions_ns = dispatch_changed_ns(hub->dispatch);
 	watch_deleted(hub, (struct node){.kind = NODE_SESSIONS}, name);
 	follow_wake(hub, NODE_LIVE_SESSION, serial);
 }
@@ -149,6 +169,7 @@ static void folder_removed(uv_work_t *work, int status)
 {
 	struct removal *r = work->data;
 
+	r->process->n_removals--;
 	if (status < 0 || r->result < 0) {
 		hub_log("the folder of forgotten session %u cannot be removed: %s", r->serial,
 			strerror(-r->result));
@@ -174,8 +195,11 @@ static void forget(void *user, uint32_t serial)
 	r->process = p;
 	r->serial = serial;
 	r->work.data = r;
-	if (uv_queue_work(&p->hub.loop, &r->work, remove_folder, folder_removed) < 0)
+	p->n_removals++;
+	if (uv_queue_work(&p->hub.loop, &r->work, remove_folder, folder_removed) < 0) {
+		p->n_removals--;
 		free(r);
+	}
 }
 
 /* --- logs of lost sessions ------------------------------------------------------------------ */
@@ -300,9 +324,13 @@ static void on_wake(uv_async_t *async)
 
 static void on_tick(uv_timer_t *timer)
 {
-	struct hub *hub = timer->data;
+	struct process *p = timer->data;
+	struct hub *hub = &p->hub;
 
 	dispatch_tick(hub->dispatch);
+	follow_tick(hub);
+	if (++p->ticks % FORGET_TICKS == 0 && p->n_removals == 0)
+		(void)session_list_doomed(store_reader(hub->store), 0, FORGET_BATCH, forget_doomed, p, NULL);
 }
 
 /* --- start ---------------------------------------------------------------------------------- */
@@ -431,18 +459,22 @@ static const struct dispatch_hooks hooks = {
 	.created = session_created,
 	.removed = session_removed,
 	.inflight = inflight_changed,
+	.told = events_told,
 	.log = say,
 	.mend = mend,
 	.forget = forget,
 };
 
-static void boot_text(char ret[static 2 * BOOT_ID_BYTES + 1])
+static int boot_text(char ret[static 2 * BOOT_ID_BYTES + 1], struct error *err)
 {
-	uint8_t id[BOOT_ID_BYTES] = {0};
+	uint8_t id[BOOT_ID_BYTES];
+	int r = boot_id_read(id);
 
-	(void)boot_id_read(id);
+	if (r < 0)
+		return error_set(err, -r, "cannot read the boot id of this machine: %s", strerror(-r));
 	for (size_t i = 0; i < BOOT_ID_BYTES; i++)
 		(void)snprintf(ret + 2 * i, 3, "%02x", id[i]);
+	return 0;
 }
 
 static int prepare_domain(struct process *p, struct error *err)
@@ -450,8 +482,9 @@ static int prepare_domain(struct process *p, struct error *err)
 	struct hub *hub = &p->hub;
 	char boot[2 * BOOT_ID_BYTES + 1];
 
-	boot_text(boot);
-	int r = open_directory(hub->options->state_dir, "sessions", &p->sessions_fd, err);
+	int r = boot_text(boot, err);
+	if (r >= 0)
+		r = open_directory(hub->options->state_dir, "sessions", &p->sessions_fd, err);
 	if (r >= 0)
 		r = open_directory(hub->options->runtime_dir, NULL, &p->runtime_fd, err);
 	if (r < 0)
@@ -476,7 +509,7 @@ static int prepare_domain(struct process *p, struct error *err)
 		return r;
 	p->drivers[0] = localprocess_driver(p->localprocess);
 	r = fleet_load(hub->fleet, store_reader(hub->store), err);
-	return r < 0 ? r : dispatch_load(hub->dispatch, err);
+	return r < 0 ? r : dispatch_load(hub->dispatch, area_header(hub->area)->sessions_ns, err);
 }
 
 static int prepare_tree(struct process *p, struct error *err)
@@ -508,7 +541,8 @@ static int prepare_loop(struct process *p, struct error *err)
 		r = uv_timer_start(&p->tick, on_tick, TICK_MS, TICK_MS);
 	if (r == 0)
 		r = uv_poll_init(&hub->loop, &p->keeper, hub->options->keeper_fd);
-	p->wake.data = p->tick.data = p->keeper.data = hub;
+	p->wake.data = p->keeper.data = hub;
+	p->tick.data = p;
 	if (r == 0)
 		r = uv_poll_start(&p->keeper, UV_READABLE | UV_DISCONNECT, on_keeper);
 	return r < 0 ? error_set(err, -r, "cannot set up the event loop: %s", uv_strerror(r)) : 0;
@@ -522,9 +556,14 @@ static int serve(struct process *p, struct error *err)
 	if (r < 0)
 		return r;
 	struct area_header *h = area_header(hub->area);
-	if (h->hub_epoch++ == 0)
-		h->served_ns = clock_now_ns();
-	hub->started_ns = hub->changed_ns = h->served_ns;
+	h->hub_epoch++;
+	if (h->served_ns == 0) {
+		int64_t now = clock_now_ns();
+
+		h->events_ns = h->sessions_ns = h->executors_ns = now;
+		h->served_ns = now;
+	}
+	hub->started_ns = h->served_ns;
 	hub->nonce = (uint16_t)(h->hub_epoch * 4099); /* apart from the clones of earlier hubs */
 	r = prepare_store(p, err);
 	if (r >= 0)
@@ -535,7 +574,6 @@ static int serve(struct process *p, struct error *err)
 		r = wire_replay_init(hub->wire, err);
 	if (r < 0)
 		return r;
-	(void)session_list_doomed(store_reader(hub->store), 0, INT32_MAX, forget_doomed, p, NULL);
 	r = wire_replay_requests(hub->wire, err);
 	if (r >= 0)
 		r = wire_start(hub->wire, err);

@@ -46,8 +46,8 @@ void keeper_report(const struct keeper *k)
 	if (k->phase != PHASE_RUNNING)
 		notify_send(&k->notify, "STOPPING=1\nSTATUS=stopping");
 	else if (k->hub_ready)
-		notify_send(&k->notify, "READY=1\nMAINPID=%d\nSTATUS=serving %.200s, hub %d", getpid(),
-			    k->mountpoint, k->hub.pid);
+		notify_send(&k->notify, "READY=1\nMAINPID=%d\nSTATUS=serving %.200s, hub %d",
+			    getpid(), k->mountpoint, k->hub.pid);
 	else if (k->outage)
 		notify_send(&k->notify, "STATUS=no hub: requests to %.200s are answered EIO",
 			    k->mountpoint);
@@ -227,7 +227,18 @@ static void step(struct keeper *k, int64_t now)
 	}
 }
 
-enum { AT_SIGNAL, AT_HUB, AT_HUB_SOCKET, AT_LAUNCHER, AT_NUDGER, AT_CHECK, AT_UNMOUNTER, AT_FUSE, AT_CALLER, N_AT };
+enum {
+	AT_SIGNAL,
+	AT_HUB,
+	AT_HUB_SOCKET,
+	AT_LAUNCHER,
+	AT_NUDGER,
+	AT_CHECK,
+	AT_UNMOUNTER,
+	AT_FUSE,
+	AT_CALLER,
+	N_AT
+};
 
 static void wait_for_events(struct keeper *k, bool answers, struct pollfd p[static N_AT])
 {
@@ -291,13 +302,27 @@ static void loop(struct keeper *k)
 int keeper_serve(const struct options *o)
 {
 	struct keeper k = {
-		.program_fd = -1, .state_fd = -1, .runtime_fd = -1, .state_lock_fd = -1,
-		.runtime_lock_fd = -1, .signal_fd = -1, .caller_fd = -1, .log_fd = -1, .fuse_fd = -1,
-		.area_fd = -1, .hub_fd = -1, .next_fd = -1, .launcher_fd = -1, .nudger_fd = -1,
-		.hub = CHILD_NONE, .check = CHILD_NONE, .unmounter = CHILD_NONE,
+		.program_fd = -1,
+		.state_fd = -1,
+		.runtime_fd = -1,
+		.state_lock_fd = -1,
+		.runtime_lock_fd = -1,
+		.signal_fd = -1,
+		.caller_fd = -1,
+		.log_fd = -1,
+		.fuse_fd = -1,
+		.area_fd = -1,
+		.hub_fd = -1,
+		.next_fd = -1,
+		.launcher_fd = -1,
+		.nudger_fd = -1,
+		.hub = CHILD_NONE,
+		.check = CHILD_NONE,
+		.unmounter = CHILD_NONE,
 		.run_launcher = {.name = "launcher", .child = CHILD_NONE},
 		.run_nudger = {.name = "nudger", .child = CHILD_NONE},
-		.answer_at = KEEPER_NEVER, .hub_kill_at = KEEPER_NEVER,
+		.answer_at = KEEPER_NEVER,
+		.hub_kill_at = KEEPER_NEVER,
 		.patience_ms = KEEPER_PATIENCE_MS,
 	};
 	struct error err;

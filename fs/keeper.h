@@ -8,12 +8,12 @@
  * A dead hub is followed by another at once, then after growing delays. When the service has been
  * without a hub that said READY for KEEPER_OUTAGE_MS, or when KEEPER_DEATHS_MAX died within a
  * minute (those not counted that served and were killed from outside), the keeper answers every
- * request EIO (fs/fallback.h) and goes on trying; the next READY heals. A hub that is started again executes the file that was accepted last, also when another one
- * lies at its path meanwhile: only SIGUSR2 takes that one, after it proved (hub-check-init) that it
- * would negotiate the same INIT.
+ * request EIO (fs/fallback.h) and goes on trying; the next READY heals. A hub that is started again
+ * executes the file that was accepted last, also when another one lies at its path meanwhile: only
+ * SIGUSR2 takes that one, after it proved (hub-check-init) that it would negotiate the same INIT.
  *
- * Signals: SIGTERM and SIGINT stop, SIGUSR2 upgrades, SIGHUP does nothing. Exit status: 0 stopped or
- * unmounted, 1 refused or failed, 2 usage (fs/main.c).
+ * Signals: SIGTERM and SIGINT stop, SIGUSR2 upgrades, SIGHUP does nothing. Exit status: 0 stopped
+ * or unmounted, 1 refused or failed, 2 usage (fs/main.c).
  *
  * In builds with test hooks, CLOOP_LAUNCHER says where the launcher is.
  */
@@ -54,9 +54,12 @@ struct options;
 #define KEEPER_CHECK_MS 10000 /* hub-check-init */
 
 /* `cloopd stop` gives up then: longer than all of the above together. */
-#define KEEPER_STOP_WAIT_MS 30000
+#define KEEPER_STOP_WAIT_MS 40000
 
-/* Runs the service; with !foreground returns in the caller when it is usable. Returns the exit status. */
+/*
+ * Runs the service and returns its exit status. Without `foreground`, the caller's process returns
+ * when the tree can be used.
+ */
 int keeper_serve(const struct options *o);
 
 /* Ends the keeper of a state directory and waits until it is gone. Returns the exit status. */

@@ -42,17 +42,24 @@ static void start(struct keeper *k, struct keeper_helper *h, const struct child_
 static void start_launcher(struct keeper *k, int64_t now)
 {
 	char sessions[PATH_MAX], listen_fd[NUMBER_MAX];
-	char *argv[] = {(char *)"cloop-launcher", (char *)"--sessions-dir", sessions,
-			(char *)"--runtime-dir", k->runtime_dir, (char *)"--listen-fd", listen_fd, NULL};
-	const struct child_command command = {.exe_fd = -1,
-					      .path = k->launcher,
-					      .argv = argv,
-					      .fds = {k->launcher_fd},
-					      .n_fds = 1,
-					      .output_fd = k->log_fd,
-					      .death_signal = SIGTERM,
-					      /* The one that workloads inherit; its shims lower theirs. */
-					      .oom_score_adj = k->oom_score_adj};
+	char *argv[] = {(char *)"cloop-launcher",
+			(char *)"--sessions-dir",
+			sessions,
+			(char *)"--runtime-dir",
+			k->runtime_dir,
+			(char *)"--listen-fd",
+			listen_fd,
+			NULL};
+	const struct child_command command = {
+		.exe_fd = -1,
+		.path = k->launcher,
+		.argv = argv,
+		.fds = {k->launcher_fd},
+		.n_fds = 1,
+		.output_fd = k->log_fd,
+		.death_signal = SIGTERM,
+		/* The one that workloads inherit; its shims lower theirs. */
+		.oom_score_adj = k->oom_score_adj};
 
 	(void)snprintf(sessions, sizeof(sessions), "%s/sessions", k->state_dir);
 	(void)snprintf(listen_fd, sizeof(listen_fd), "%d", k->launcher_fd);
@@ -66,8 +73,13 @@ static void start_launcher(struct keeper *k, int64_t now)
 static void start_nudger(struct keeper *k, int64_t now)
 {
 	char socket_fd[NUMBER_MAX];
-	char *argv[] = {(char *)"cloopd: nudger", (char *)"nudger", (char *)"--mountpoint",
-			k->mountpoint, (char *)"--socket-fd", socket_fd, NULL};
+	char *argv[] = {(char *)"cloopd: nudger",
+			(char *)"nudger",
+			(char *)"--mountpoint",
+			k->mountpoint,
+			(char *)"--socket-fd",
+			socket_fd,
+			NULL};
 	int pair[2];
 
 	if (socketpair(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0, pair) < 0) {
@@ -105,7 +117,8 @@ void keeper_helper_step(struct keeper *k, int64_t now)
 		(void)keeper_is_due(k, k->run_nudger.start_at, now);
 }
 
-void keeper_helper_ended(struct keeper *k, struct keeper_helper *h, struct child_end end, int64_t now)
+void keeper_helper_ended(struct keeper *k, struct keeper_helper *h, struct child_end end,
+			 int64_t now)
 {
 	char how[CHILD_END_MAX];
 

@@ -17,6 +17,9 @@
 /* Decimal digits of an int and the NUL. */
 #define NUMBER_MAX 12
 
+/* So that a hub that never stops talking does not stop the loop. */
+#define MESSAGES_PER_TURN 16
+
 /* "hub", twelve options with their values, and the NULL. */
 #define HUB_ARGV_MAX 28
 
@@ -110,7 +113,8 @@ static void schedule(struct keeper *k, int64_t now)
 	unsigned lately = deaths_lately(k, now);
 
 	if (k->outage)
-		delay = doubled(KEEPER_OUTAGE_DELAY_MS, k->outage_tries++, KEEPER_OUTAGE_DELAY_MAX_MS);
+		delay = doubled(KEEPER_OUTAGE_DELAY_MS, k->outage_tries++,
+				KEEPER_OUTAGE_DELAY_MAX_MS);
 	else if (lately > 1)
 		delay = doubled(KEEPER_HUB_DELAY_MS, lately - 2, KEEPER_HUB_DELAY_MAX_MS);
 	k->hub_at = now + delay;
@@ -199,32 +203,39 @@ static void became_ready(struct keeper *k, int64_t now)
 	keeper_report(k);
 }
 
-void keeper_hub_messages(struct keeper *k, int64_t now)
+/* Takes one message; false when there is none. A hub that is broken may send anything. */
+static bool take_message(struct keeper *k, int64_t now)
 {
+	const size_t head = offsetof(struct keeper_message, text);
 	struct keeper_message m;
 
-	while (k->hub_fd >= 0) {
-		ssize_t n = recv(k->hub_fd, &m, sizeof(m), MSG_DONTWAIT);
-
-		if (n < 0 && (errno == EAGAIN || errno == EINTR))
-			return;
-		if (n <= 0) {
-			/* It is ending, which its pidfd will tell. */
-			k->hub_fd = close_fd(k->hub_fd);
-			return;
-		}
-		if ((size_t)n < offsetof(struct keeper_message, text))
-			continue;
-		m.text[n < (ssize_t)sizeof(m) ? (size_t)n - offsetof(struct keeper_message, text)
-					      : sizeof(m.text) - 1] = '\0';
-		text_one_line(m.text);
-		if (m.type == KEEPER_HUB_READY && k->phase == PHASE_RUNNING) {
-			became_ready(k, now);
-		} else if (m.type == KEEPER_HUB_REFUSED && !k->hub_refused) {
-			k->hub_refused = true;
-			keeper_say_refusal(k, m.text);
-		}
+	if (k->hub_fd < 0)
+		return false;
+	ssize_t n = recv(k->hub_fd, &m, sizeof(m), MSG_DONTWAIT);
+	if (n < 0 && (errno == EAGAIN || errno == EINTR))
+		return false;
+	if (n <= 0) {
+		/* It is ending, which its pidfd will tell. */
+		k->hub_fd = close_fd(k->hub_fd);
+		return false;
 	}
+	if ((size_t)n < head)
+		return true;
+	m.text[(size_t)n < sizeof(m) ? (size_t)n - head : sizeof(m.text) - 1] = '\0';
+	text_one_line(m.text);
+	if (m.type == KEEPER_HUB_READY && k->phase == PHASE_RUNNING) {
+		became_ready(k, now);
+	} else if (m.type == KEEPER_HUB_REFUSED && !k->hub_refused) {
+		k->hub_refused = true;
+		keeper_say_refusal(k, m.text);
+	}
+	return true;
+}
+
+void keeper_hub_messages(struct keeper *k, int64_t now)
+{
+	for (int i = 0; i < MESSAGES_PER_TURN && take_message(k, now); i++)
+		;
 }
 
 static void tell(struct keeper *k, uint32_t type, int32_t value, int fd)
@@ -288,9 +299,10 @@ static void died(struct keeper *k, struct child_end end, bool was_ready, int64_t
 	char text[128];
 
 	/*
-	 * A hub that served and was killed from outside says nothing about the next one: it starts at
-	 * once, however often that happens. What counts is a hub that fails by itself, or never comes
-	 * to serve: a request that crashes it is handed to its successors before they are ready.
+	 * A hub that served and was killed from outside says nothing about the next one: it starts
+	 * at once, however often that happens. What counts is a hub that fails by itself, or never
+	 * comes to serve: a request that crashes it is handed to its successors before they are
+	 * ready.
 	 */
 	if (was_ready && end.by_signal && end.value == SIGKILL && !k->outage) {
 		k->hub_at = now;
@@ -318,7 +330,8 @@ void keeper_hub_ended(struct keeper *k, struct child_end end, int64_t now)
 	bool was_ready;
 
 	/* What it said last may still be in the socket. */
-	keeper_hub_messages(k, now);
+	while (take_message(k, now))
+		;
 	k->hub_fd = close_fd(k->hub_fd);
 	was_ready = k->hub_ready;
 	k->hub_ready = false;
@@ -423,7 +436,9 @@ void keeper_upgrade_ended(struct keeper *k, struct child_end end, int64_t now)
 
 	if (end.by_signal || end.value != 0) {
 		child_describe(end, how);
-		keeper_say(k, "upgrade refused: hub-check-init of %s ended with %s; the hub stays as it is",
+		keeper_say(k,
+			   "upgrade refused: hub-check-init of %s ended with %s; the hub stays as "
+			   "it is",
 			   k->program, how);
 		k->next_fd = close_fd(k->next_fd);
 		return;

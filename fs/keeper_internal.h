@@ -65,7 +65,7 @@ struct keeper {
 	dev_t mount_dev;
 	bool unmounted; /* somebody else did it */
 	struct fallback *fallback;
-	bool may_serve; /* INIT was answered */
+	bool may_serve;  /* INIT was answered */
 	bool own_failed; /* said already that the area cannot be attached */
 
 	struct child hub;
@@ -80,7 +80,7 @@ struct keeper {
 	int64_t hub_at;      /* when to start the next one */
 	int64_t hub_kill_at; /* when to end the present one by force */
 	int64_t patience_ms;
-	int64_t answer_at; /* from then on requests are answered EIO, hub or not */
+	int64_t answer_at;                 /* from then on requests are answered EIO, hub or not */
 	int64_t deaths[KEEPER_DEATHS_MAX]; /* a ring: when the last ones were */
 	unsigned n_deaths;
 
@@ -95,8 +95,8 @@ struct keeper {
 
 	enum keeper_phase phase;
 	int64_t phase_until;
-	bool phase_forced;   /* SIGKILL was sent in this phase */
-	bool hub_abandoned;  /* it may still have the area */
+	bool phase_forced;  /* SIGKILL was sent in this phase */
+	bool hub_abandoned; /* it may still have the area */
 	struct child unmounter;
 	int64_t unmount_at;
 	int exit_status;
@@ -107,7 +107,8 @@ struct keeper {
 
 /* One line in the log. */
 #define keeper_say(k, ...)                                                                         \
-	keeper_log_line((k)->log_fd >= 0 ? (k)->log_fd : STDERR_FILENO, (k)->log_fd >= 0, __VA_ARGS__)
+	keeper_log_line((k)->log_fd >= 0 ? (k)->log_fd : STDERR_FILENO, (k)->log_fd >= 0,          \
+			__VA_ARGS__)
 
 /* The same of an error. */
 void keeper_say_error(const struct keeper *k, const struct error *err);
@@ -151,7 +152,8 @@ void keeper_upgrade_ended(struct keeper *k, struct child_end end, int64_t now);
 /* --- keeper_helper.c --- */
 
 void keeper_helper_step(struct keeper *k, int64_t now);
-void keeper_helper_ended(struct keeper *k, struct keeper_helper *h, struct child_end end, int64_t now);
+void keeper_helper_ended(struct keeper *k, struct keeper_helper *h, struct child_end end,
+			 int64_t now);
 
 /* --- keeper_stop.c --- */
 

@@ -88,7 +88,8 @@ void keeper_log_rotate(int state_fd, int log_fd)
 			break;
 	bool kept = old >= 0 && from >= st.st_size;
 	if (ftruncate(log_fd, 0) == 0 && !kept)
-		keeper_log_line(log_fd, true, "the log before this line could not be kept in %s", OLD_NAME);
+		keeper_log_line(log_fd, true, "the log before this line could not be kept in %s",
+				OLD_NAME);
 }
 
 bool keeper_log_is_journal(const char *journal_stream)

@@ -48,7 +48,8 @@ static int find_program(char **ret, struct error *err)
 		ssize_t n = readlink("/proc/self/exe", kernel_name, sizeof(kernel_name) - 1);
 
 		if (n < 0)
-			return error_set(err, errno, "cannot read /proc/self/exe: %s", strerror(errno));
+			return error_set(err, errno, "cannot read /proc/self/exe: %s",
+					 strerror(errno));
 		kernel_name[n] = '\0';
 		free(path);
 		path = strdup(kernel_name);
@@ -85,8 +86,8 @@ static int find_launcher(const char *program, char **ret, struct error *err)
 	if (access(found, X_OK) < 0) {
 		int saved = errno;
 
-		(void)error_set(err, saved, "cannot execute the launcher, neither %s nor %s: %s", beside,
-				installed, strerror(saved));
+		(void)error_set(err, saved, "cannot execute the launcher, neither %s nor %s: %s",
+				beside, installed, strerror(saved));
 		error_remedy(err, "install " LAUNCHER_NAME " at one of the two");
 		return -saved;
 	}
@@ -94,7 +95,7 @@ static int find_launcher(const char *program, char **ret, struct error *err)
 	return *ret ? 0 : error_oom(err);
 }
 
-/* Each place apart from the tree: a file below the mount would be served by who needs it to serve. */
+/* Apart from the tree: a file below the mount would be served by who needs it to serve. */
 static int check_apart(const struct keeper *k, struct error *err)
 {
 	const struct {
@@ -107,8 +108,8 @@ static int check_apart(const struct keeper *k, struct error *err)
 
 	for (size_t i = 0; i < ARRAY_SIZE(dirs); i++)
 		if (place_is_inside(dirs[i].path, k->mountpoint)) {
-			(void)error_set(err, EINVAL, "%s %s is inside the mountpoint %s", dirs[i].name,
-					dirs[i].path, k->mountpoint);
+			(void)error_set(err, EINVAL, "%s %s is inside the mountpoint %s",
+					dirs[i].name, dirs[i].path, k->mountpoint);
 			error_remedy(err, "choose another with %s", dirs[i].option);
 			return -EINVAL;
 		}
@@ -143,7 +144,8 @@ static int take_places(struct keeper *k, const struct options *o, struct error *
 	if (r == 0)
 		r = place_lock(PLACE_STATE, k->state_fd, k->state_dir, &k->state_lock_fd, err);
 	if (r == 0)
-		r = place_lock(PLACE_RUNTIME, k->runtime_fd, k->runtime_dir, &k->runtime_lock_fd, err);
+		r = place_lock(PLACE_RUNTIME, k->runtime_fd, k->runtime_dir, &k->runtime_lock_fd,
+			       err);
 	return r;
 }
 
@@ -258,10 +260,10 @@ void keeper_teardown(struct keeper *k)
 	if (k->launcher_fd >= 0)
 		(void)unlinkat(k->runtime_fd, LAUNCHER_SOCKET, 0);
 	k->fallback = fallback_free(k->fallback);
-	int *fds[] = {&k->fuse_fd,	   &k->area_fd,	     &k->hub_fd,	&k->launcher_fd,
-		      &k->nudger_fd,	   &k->next_fd,	     &k->program_fd,	&k->log_fd,
-		      &k->caller_fd,	   &k->signal_fd,    &k->state_lock_fd, &k->runtime_lock_fd,
-		      &k->state_fd,	   &k->runtime_fd};
+	int *fds[] = {&k->fuse_fd,   &k->area_fd,   &k->hub_fd,        &k->launcher_fd,
+		      &k->nudger_fd, &k->next_fd,   &k->program_fd,    &k->log_fd,
+		      &k->caller_fd, &k->signal_fd, &k->state_lock_fd, &k->runtime_lock_fd,
+		      &k->state_fd,  &k->runtime_fd};
 	for (size_t i = 0; i < ARRAY_SIZE(fds); i++)
 		*fds[i] = close_fd(*fds[i]);
 	free(k->state_dir);

@@ -92,8 +92,8 @@ static bool is_mounted(struct keeper *k)
 	if (r < 0)
 		keeper_say_error(k, &err);
 	if (r == 1 && m.dev != k->mount_dev)
-		keeper_say(k, "something else (%s, type %s) is mounted over %s: left alone", m.source,
-			   m.type, k->mountpoint);
+		keeper_say(k, "something else (%s, type %s) is mounted over %s: left alone",
+			   m.source, m.type, k->mountpoint);
 	return r == 1 && m.dev == k->mount_dev;
 }
 
@@ -118,7 +118,8 @@ static void start_unmounter(struct keeper *k, bool lazy)
  */
 static void stop_mount(struct keeper *k, int64_t now)
 {
-	if (k->unmounter.pid != 0 && !keeper_is_due(k, k->phase_until + MOUNT_HELPER_MS, now))
+	if (k->unmounter.pid != 0 &&
+	    !keeper_is_due(k, k->unmounter.started_ms + MOUNT_HELPER_MS, now))
 		return;
 	child_abandon(&k->unmounter);
 	if (k->unmounted || !is_mounted(k)) {
@@ -189,7 +190,7 @@ static int find_keeper(int dir_fd, const char *path, pid_t *ret_pid, int *ret_pi
 	if (pidfd < 0)
 		return error_set(err, errno, "cannot watch cloopd with pid %d: %s", pid,
 				 strerror(errno));
-	/* The number may have become another process's meanwhile; that one does not hold the lock. */
+	/* The number may be another process's by now; that one does not hold the lock. */
 	r = place_lock_holder(dir_fd, path, &again, err);
 	if (r == 0 && again != pid)
 		return error_set(err, ESRCH, "cloopd with pid %d ended just now", pid);
@@ -216,14 +217,15 @@ static int stop(const char *state_dir, struct error *err)
 		return r;
 	if (pidfd_send_signal(pidfd, SIGTERM, NULL, 0) < 0)
 		return errno == ESRCH ? 0
-				      : error_set(err, errno, "cannot stop cloopd with pid %d: %s", pid,
-						  strerror(errno));
+				      : error_set(err, errno, "cannot stop cloopd with pid %d: %s",
+						  pid, strerror(errno));
 	for (;;) {
 		struct pollfd p = {.fd = pidfd, .events = POLLIN};
 		int64_t left = until - child_now_ms();
 
 		if (left <= 0)
-			return error_set(err, ETIMEDOUT, "cloopd with pid %d did not end within %d s", pid,
+			return error_set(err, ETIMEDOUT,
+					 "cloopd with pid %d did not end within %d s", pid,
 					 KEEPER_STOP_WAIT_MS / 1000);
 		if (poll(&p, 1, (int)left) == 1)
 			return 0;

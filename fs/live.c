@@ -14,7 +14,6 @@
 #include "drivers/shim/log_reader.h"
 #include "fs/area.h"
 #include "fs/context.h"
-#include "fs/follow.h"
 #include "fs/logs.h"
 #include "fs/tables.h"
 
@@ -43,23 +42,33 @@ static int stream_follow(const struct view *v, struct area_handle *h, void *data
 	return 0;
 }
 
+/*
+ * The size of a file that blocks: what there is by now. Whoever opens it while more may come is not
+ * shown an empty file, or sendfile(2) would not even ask for its bytes; whoever seeks to the end is
+ * told the truth, or tail would cut the first byte off.
+ */
+static uint64_t size_or_more(const struct view *v, uint64_t size, bool ended)
+{
+	return size == 0 && !ended && !v->on_handle ? 1 : size;
+}
+
 static int size_follow(const struct view *v, uint64_t *ret)
 {
-	int error = 0;
-	struct log_reader *reader = logs_get(v->hub, v->node.serial, &error);
-
+	const struct session *row = dispatch_get(v->hub->dispatch, v->node.serial);
 	struct log_sizes sizes;
+	int error = 0;
 
+	if (!row)
+		return -ESTALE;
+	bool ended = session_state_finished(row->state);
+	struct log_reader *reader = logs_get(v->hub, v->node.serial, &error);
 	if (!reader)
 		return error;
 	int r = log_reader_sizes(reader, &sizes, NULL);
 	if (r == 0)
-		*ret = sizes.log_bytes;
+		*ret = size_or_more(v, sizes.log_bytes, ended);
 	return r;
 }
-
-/* Log that one READ may pass over while it looks for its place after a seek. */
-#define SEEK_BUDGET (4 * 1024 * 1024)
 
 static struct log_cursor load_cursor(const uint64_t saved[4])
 {
@@ -74,9 +83,9 @@ static void save_cursor(uint64_t saved[4], const struct log_cursor *c)
 }
 
 /*
- * The handle keeps two cursors: the one that the last READ began with, and the one behind it. A READ
- * that is replayed because its answer was lost begins with the first, the next one with the second;
- * any other offset is a seek, which goes on from the second when it can.
+ * The handle keeps two cursors: the one that the last READ began with, and the one behind it. The
+ * file cannot seek, so a READ begins with the second, or with the first when it is replayed because
+ * its answer was lost.
  */
 static int stream_lines(const struct view *v, struct area_handle *h, void *data, size_t len,
 			uint64_t off, struct stream_result *ret)
@@ -93,24 +102,10 @@ static int stream_lines(const struct view *v, struct area_handle *h, void *data,
 	if (ended)
 		log_reader_complete(reader);
 	struct log_cursor cursor = load_cursor(h->cursor[1]);
-	if (cursor.offset != off && h->cursor[0][0] == off)
+	if (cursor.offset != off)
 		cursor = load_cursor(h->cursor[0]);
-	if (cursor.offset != off) {
-		int r = log_reader_lines_seek(reader, row->name, &cursor, off, SEEK_BUDGET, NULL);
-
-		if (r < 0)
-			return r;
-		save_cursor(h->cursor[1], &cursor);
-		/* Not there yet: the loop goes on with others, and this READ is tried again. */
-		if (r == 0)
-			follow_again(v->hub, v->node.kind, v->node.serial);
-		if (cursor.offset != off && (r == 0 || !ended))
-			return -EAGAIN;
-		if (cursor.offset != off) {
-			*ret = (struct stream_result){.at_end = true};
-			return 0;
-		}
-	}
+	if (cursor.offset != off)
+		return -ESPIPE;
 	struct log_cursor before = cursor;
 	ssize_t n = log_reader_lines(reader, row->name, &cursor, data, len, NULL);
 	if (n < 0)
@@ -167,7 +162,7 @@ static int size_wait(const struct view *v, uint64_t *ret)
 
 	if (n < 0 && n != -EAGAIN)
 		return n;
-	*ret = n < 0 ? 0 : (uint64_t)n;
+	*ret = size_or_more(v, n < 0 ? 0 : (uint64_t)n, n >= 0);
 	return 0;
 }
 
@@ -195,7 +190,7 @@ static int size_drained(const struct view *v, uint64_t *ret)
 
 	if (!e)
 		return -ESTALE;
-	*ret = e->inflight > 0 ? 0 : sizeof(drained_text) - 1;
+	*ret = size_or_more(v, e->inflight > 0 ? 0 : sizeof(drained_text) - 1, false);
 	return 0;
 }
 
@@ -266,8 +261,8 @@ const struct node_dir live_sessions_dir = {
 };
 
 static const struct node_file live_session_files[] = {
-	{.name = "lines", .type = FILE_STREAM, .mode = 0440, .owner = OWNER_SESSION,
-	 .stream = stream_lines, .doc = "See /sessions/<id>/lines."},
+	{.name = "lines", .type = FILE_STREAM, .mode = 0440, .owner = OWNER_SESSION, .sequential = true,
+	 .stream = stream_lines, .size = size_follow, .doc = "See /sessions/<id>/lines."},
 	{.name = "follow", .type = FILE_STREAM, .mode = 0440, .owner = OWNER_SESSION,
 	 .stream = stream_follow, .size = size_follow, .doc = "See /sessions/<id>/follow."},
 	{.name = "wait", .type = FILE_WAIT, .mode = 0440, .owner = OWNER_SESSION, .stream = stream_wait,

@@ -24,6 +24,7 @@ struct log_watch {
 	uint32_t serial;
 	int wd;
 	size_t interests;
+	bool grown; /* to be woken */
 };
 
 struct open_log {
@@ -59,7 +60,7 @@ struct log_reader *logs_get(struct hub *hub, uint32_t serial, int *ret_error)
 	}
 	AUTO_CLOSE int dirfd = session_dir_open(l->sessions_fd, serial);
 	struct log_reader *reader = NULL;
-	int r = log_reader_open(dirfd, &reader, NULL);
+	int r = dirfd < 0 && dirfd != -ENOENT ? dirfd : log_reader_open(dirfd < 0 ? -1 : dirfd, &reader, NULL);
 	if (r < 0) {
 		*ret_error = r;
 		return NULL;
@@ -132,14 +133,28 @@ void logs_unwatch(struct hub *hub, uint32_t serial)
 	free(w);
 }
 
-static void on_grown(struct logs *l, int wd)
+/* Notes which sessions' logs grew: those of a descriptor, or all (wd -1: events were lost). */
+static void note_growth(struct logs *l, int wd)
 {
 	for (size_t i = 0; i < WATCH_BUCKETS; i++)
 		for (struct log_watch *w = l->watches[i]; w; w = w->next)
-			if (w->wd == wd) {
-				follow_wake(l->hub, NODE_LIVE_SESSION, w->serial);
-				return; /* w may be gone */
+			if (wd < 0 || w->wd == wd)
+				w->grown = true;
+}
+
+/* Wakes them, each once. Waking may drop any watch, so each time the search begins anew. */
+static void wake_grown(struct logs *l)
+{
+	for (size_t i = 0; i < WATCH_BUCKETS; i++)
+		for (struct log_watch *w = l->watches[i]; w;) {
+			if (!w->grown) {
+				w = w->next;
+				continue;
 			}
+			w->grown = false;
+			follow_wake(l->hub, NODE_LIVE_SESSION, w->serial);
+			w = l->watches[i];
+		}
 }
 
 static void on_inotify(uv_poll_t *poll, int status, int events)
@@ -153,10 +168,11 @@ static void on_inotify(uv_poll_t *poll, int status, int events)
 	for (ssize_t at = 0; at + (ssize_t)sizeof(struct inotify_event) <= n;) {
 		const struct inotify_event *e = (const struct inotify_event *)(data + at);
 
-		if (e->mask & IN_MODIFY)
-			on_grown(l, e->wd);
+		if (e->mask & (IN_MODIFY | IN_Q_OVERFLOW))
+			note_growth(l, e->mask & IN_Q_OVERFLOW ? -1 : e->wd);
 		at += (ssize_t)(sizeof(*e) + e->len);
 	}
+	wake_grown(l);
 }
 
 int logs_new(struct hub *hub, int sessions_fd, struct logs **ret, struct error *err)

@@ -94,15 +94,18 @@ static int remove_with_helper(const char *path, struct error *err)
 	int r = make_pipe(&complaints, &output, err);
 	if (r < 0)
 		return r;
-	const struct child_command command = {.exe_fd = -1, .path = HELPER,
-					      .argv = (char *const *)argv, .output_fd = output,
+	const struct child_command command = {.exe_fd = -1,
+					      .path = HELPER,
+					      .argv = (char *const *)argv,
+					      .output_fd = output,
 					      .oom_score_adj = CHILD_OOM_KEEP};
 	r = child_start(&c, &command, err);
 	if (r < 0)
 		return r;
 	if (!child_wait(&c, MOUNT_HELPER_MS, &end)) {
 		child_abandon(&c);
-		return error_set(err, ETIMEDOUT, "%s does not end while it unmounts %s", HELPER, path);
+		return error_set(err, ETIMEDOUT, "%s does not end while it unmounts %s", HELPER,
+				 path);
 	}
 	if (end.by_signal || end.value != 0)
 		return helper_failed(end, complaints, "unmount", path, err);
@@ -148,7 +151,8 @@ static int is_stale(const char *path, bool *ret, struct error *err)
 static int refuse_mounted(const char *path, const struct mountinfo *m, struct error *err)
 {
 	if (is_ours(m)) {
-		(void)error_set(err, EBUSY, "%s is the mount of another cloopd that is running", path);
+		(void)error_set(err, EBUSY, "%s is the mount of another cloopd that is running",
+				path);
 		error_remedy(err, "stop that one with cloopd stop, or choose another mountpoint");
 	} else {
 		(void)error_set(err, EBUSY, "something else is mounted at %s (%s, type %s)", path,
@@ -201,7 +205,8 @@ static int check_empty(const char *path, struct error *err)
 
 	AUTO_CLOSEDIR DIR *d = fdopendir(fd);
 	if (!d)
-		return error_set(err, errno, "cannot read mountpoint %s: %s", path, strerror(errno));
+		return error_set(err, errno, "cannot read mountpoint %s: %s", path,
+				 strerror(errno));
 	(void)take_fd(&fd);
 	for (const struct dirent *e; (e = readdir(d));)
 		if (strcmp(e->d_name, ".") != 0 && strcmp(e->d_name, "..") != 0) {
@@ -243,8 +248,9 @@ static int attach_direct(const char *path, bool allow_other, int *ret_fd, struct
 		error_remedy(err, "load the module with modprobe fuse");
 		return -saved;
 	}
-	(void)snprintf(options, sizeof(options), "fd=%d,rootmode=40755,user_id=%u,group_id=%u,max_read=%d%s",
-		       fd, geteuid(), getegid(), AREA_MAX_WRITE,
+	(void)snprintf(options, sizeof(options),
+		       "fd=%d,rootmode=40755,user_id=%u,group_id=%u,max_read=%d%s", fd, geteuid(),
+		       getegid(), AREA_MAX_WRITE,
 		       allow_other ? ",default_permissions,allow_other" : "");
 	if (mount(MOUNT_SOURCE, path, MOUNT_TYPE, MS_NOSUID | MS_NODEV | MS_NOEXEC | MS_NOATIME,
 		  options) < 0) {
@@ -274,7 +280,9 @@ static int receive_fd(int socket_fd, int *ret_fd)
 		struct cmsghdr align;
 		char space[CMSG_SPACE(sizeof(int))];
 	} control;
-	struct msghdr message = {.msg_iov = &iov, .msg_iovlen = 1, .msg_control = &control,
+	struct msghdr message = {.msg_iov = &iov,
+				 .msg_iovlen = 1,
+				 .msg_control = &control,
 				 .msg_controllen = sizeof(control)};
 	ssize_t n = recvmsg(socket_fd, &message, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
 	const struct cmsghdr *c = n > 0 ? CMSG_FIRSTHDR(&message) : NULL;
@@ -302,8 +310,9 @@ static int attach_with_helper(const char *path, int *ret_fd, struct error *err)
 	int r = make_pipe(&complaints, &output, err);
 	if (r < 0)
 		return r;
-	(void)snprintf(options, sizeof(options), "fsname=%s,subtype=%s,nosuid,nodev,noexec,noatime,max_read=%d",
-		       MOUNT_SOURCE, "cloop", AREA_MAX_WRITE);
+	(void)snprintf(options, sizeof(options),
+		       "fsname=%s,subtype=%s,nosuid,nodev,noexec,noatime,max_read=%d", MOUNT_SOURCE,
+		       "cloop", AREA_MAX_WRITE);
 	(void)snprintf(environment, sizeof(environment), "_FUSE_COMMFD=%d", theirs);
 	const struct child_command command = {.exe_fd = -1,
 					      .path = HELPER,
@@ -316,21 +325,21 @@ static int attach_with_helper(const char *path, int *ret_fd, struct error *err)
 	r = child_start(&c, &command, err);
 	if (r < 0)
 		return r;
-	theirs = close_fd(theirs);
 	if (!child_wait(&c, MOUNT_HELPER_MS, &end)) {
 		child_abandon(&c);
-		return error_set(err, ETIMEDOUT, "%s does not end while it mounts %s", HELPER, path);
+		return error_set(err, ETIMEDOUT, "%s does not end while it mounts %s", HELPER,
+				 path);
 	}
 	if (end.by_signal || end.value != 0 || !receive_fd(ours, &fd))
 		return helper_failed(end, complaints, "mount at", path, err);
 	if (fcntl(fd, F_SETFL, O_NONBLOCK) < 0)
-		return error_set(err, errno, "cannot set up the FUSE descriptor: %s", strerror(errno));
+		return error_set(err, errno, "cannot set up the FUSE descriptor: %s",
+				 strerror(errno));
 	*ret_fd = take_fd(&fd);
 	return 0;
 }
 
-int mount_attach(const char *path, bool allow_other, int *ret_fd, dev_t *ret_dev,
-		 struct error *err)
+int mount_attach(const char *path, bool allow_other, int *ret_fd, dev_t *ret_dev, struct error *err)
 {
 	AUTO_CLOSE int fd = -1;
 	struct mountinfo m;

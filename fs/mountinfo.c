@@ -92,6 +92,7 @@ int mountinfo_find(const char *path, struct mountinfo *ret, struct error *err)
 	AUTO_FCLOSE FILE *f = fopen("/proc/self/mountinfo", "re");
 
 	if (!f)
-		return error_set(err, errno, "cannot open /proc/self/mountinfo: %s", strerror(errno));
+		return error_set(err, errno, "cannot open /proc/self/mountinfo: %s",
+				 strerror(errno));
 	return mountinfo_find_in(f, path, ret, err);
 }

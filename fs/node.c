@@ -174,7 +174,8 @@ int node_attr(struct hub *hub, struct node node, uid_t uid, struct stat *ret)
 
 	if (!file) {
 		st.st_mode = S_IFDIR | dir->mode;
-		st.st_nlink = 2;
+		/* Not counted: 2 would say that there is no directory below. */
+		st.st_nlink = 1;
 		set_owner(hub, dir->owner, &info, &st);
 		set_times(&st, dir->growing ? info.changed_ns : info.created_ns);
 		*ret = st;
@@ -211,6 +212,11 @@ bool node_fixed(struct node node)
 	const struct node_file *file = node_file(node);
 
 	return file ? file->fixed : !node_dir(node.kind)->growing;
+}
+
+struct node root_node(const char *name)
+{
+	return (struct node){.kind = NODE_ROOT, .file = node_find(&root_dir, name)};
 }
 
 struct node node_row(struct node dir, uint8_t row)

@@ -85,6 +85,7 @@ struct view {
 	struct hub *hub;
 	struct node node;
 	uid_t uid; /* the caller's */
+	bool on_handle; /* asked about an open descriptor */
 };
 
 /* A read that can be answered at once, or not yet. */
@@ -99,6 +100,9 @@ struct node_file {
 	mode_t mode; /* permission bits */
 	enum node_owner owner;
 	bool fixed; /* name and attributes never change while the object exists */
+	bool clone;      /* each LOOKUP gives another inode: a WRITE may be held for long */
+	bool per_caller; /* reads differently for each uid */
+	bool sequential; /* cannot seek */
 	enum node_kind child;
 
 	/*
@@ -189,6 +193,9 @@ const struct node_file *node_file(struct node node);
 
 /* The row of that name; 0 when there is none, else its index + 1. */
 uint8_t node_find(const struct node_dir *dir, const char *name);
+
+/* A file of the root by name. */
+struct node root_node(const char *name);
 
 /* The node of a row: its own, or the directory that it stands for. */
 struct node node_row(struct node dir, uint8_t row);

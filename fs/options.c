@@ -50,12 +50,9 @@ static const struct {
 	const char *name;
 	enum options_command command;
 } commands[] = {
-	{"serve", COMMAND_SERVE},
-	{"stop", COMMAND_STOP},
-	{"--version", COMMAND_VERSION},
-	{"--help", COMMAND_HELP},
-	{"hub", COMMAND_HUB},
-	{"hub-check-init", COMMAND_HUB_CHECK_INIT},
+	{"serve", COMMAND_SERVE},       {"stop", COMMAND_STOP},
+	{"--version", COMMAND_VERSION}, {"--help", COMMAND_HELP},
+	{"hub", COMMAND_HUB},           {"hub-check-init", COMMAND_HUB_CHECK_INIT},
 	{"nudger", COMMAND_NUDGER},
 };
 
@@ -185,8 +182,8 @@ static int default_in_home(const struct options_environment *env, char **field,
 	return set_path(field, base, "cloop", err);
 }
 
-static int default_in_runtime(const struct options_environment *env, char **field,
-			      const char *name, struct error *err)
+static int default_in_runtime(const struct options_environment *env, char **field, const char *name,
+			      struct error *err)
 {
 	const char *base = xdg(env, "XDG_RUNTIME_DIR");
 	char run_user[sizeof("/run/user/") + 10];
@@ -298,13 +295,15 @@ static int check_internal(const struct options *o, struct error *err)
 			   o->area_fd >= 0;
 	if (o->command == COMMAND_HUB)
 		complete = complete && o->fuse_fd >= 0 && o->keeper_fd >= 0;
-	return complete ? 0 : usage(err, "this command is started by the keeper, with all it needs");
+	return complete ? 0
+			: usage(err, "this command is started by the keeper, with all it needs");
 }
 
 int options_parse(int argc, char *const *argv, const struct options_environment *env,
 		  struct options *ret, struct error *err)
 {
-	CLEANUP(options_clear) struct options o = {
+	CLEANUP(options_clear)
+	struct options o = {
 		.fuse_fd = -1, .area_fd = -1, .keeper_fd = -1, .nudger_fd = -1, .socket_fd = -1};
 	size_t c = 0;
 

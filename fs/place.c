@@ -58,16 +58,19 @@ int place_resolve(const char *path, char **ret, struct error *err)
 		if (real)
 			return join(real, tail, ret, err);
 		if (errno != ENOENT || head[0] == '\0' || strcmp(head, "/") == 0)
-			return error_set(err, errno, "cannot resolve %s: %s", path, strerror(errno));
+			return error_set(err, errno, "cannot resolve %s: %s", path,
+					 strerror(errno));
 
 		/* Move the last part of what is missing over to the tail. */
 		char *slash = strrchr(head, '/'), *name = slash ? slash + 1 : head, *longer;
 		if (strcmp(name, "..") == 0)
-			return error_set(err, EINVAL, "cannot resolve %s: it has .. below a "
-						      "directory that does not exist", path);
-		int n = strcmp(name, ".") == 0 ? asprintf(&longer, "%s", tail)
-					       : asprintf(&longer, "%s%s%s", name,
-							  tail[0] ? "/" : "", tail);
+			return error_set(err, EINVAL,
+					 "cannot resolve %s: it has .. below a "
+					 "directory that does not exist",
+					 path);
+		int n = strcmp(name, ".") == 0
+				? asprintf(&longer, "%s", tail)
+				: asprintf(&longer, "%s%s%s", name, tail[0] ? "/" : "", tail);
 		if (n < 0)
 			return error_oom(err);
 		free(tail);
@@ -143,7 +146,8 @@ int place_resolve_mountpoint(const char *path, char **ret, struct error *err)
 		target[n] = '\0';
 		free(now);
 		now = NULL;
-		r = target[0] == '/' ? join("/", target + 1, &now, err) : join(dir, target, &now, err);
+		r = target[0] == '/' ? join("/", target + 1, &now, err)
+				     : join(dir, target, &now, err);
 		if (r < 0)
 			return r;
 	}
@@ -245,8 +249,10 @@ static int holder(int fd, const char *path, pid_t *ret_pid, struct error *err)
 		return 0;
 	}
 	if (lock.l_pid <= 0)
-		return error_set(err, ESRCH, "%s/" LOCK_NAME " is held by a process of another pid "
-					     "namespace or machine", path);
+		return error_set(err, ESRCH,
+				 "%s/" LOCK_NAME " is held by a process of another pid "
+				 "namespace or machine",
+				 path);
 	*ret_pid = lock.l_pid;
 	return 0;
 }
@@ -292,8 +298,8 @@ int place_lock(enum place_kind kind, int dir_fd, const char *path, int *ret_fd, 
 
 int place_lock_holder(int dir_fd, const char *path, pid_t *ret_pid, struct error *err)
 {
-	AUTO_CLOSE int fd = openat(dir_fd, LOCK_NAME,
-				   O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+	AUTO_CLOSE int fd =
+		openat(dir_fd, LOCK_NAME, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
 
 	if (fd < 0 && errno == ENOENT) {
 		*ret_pid = 0;

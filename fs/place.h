@@ -43,8 +43,7 @@ bool place_is_inside(const char *path, const char *dir);
  * Opens a directory (resolved path). For PLACE_CONFIG only the checks are made: *ret_fd is -1 when
  * it is missing. With `create` false a missing directory is ENOENT.
  */
-int place_open(enum place_kind kind, const char *path, bool create, int *ret_fd,
-	       struct error *err);
+int place_open(enum place_kind kind, const char *path, bool create, int *ret_fd, struct error *err);
 
 /* Takes the lock of a directory. Errors: EBUSY naming the process that has it, EROFS, EACCES. */
 int place_lock(enum place_kind kind, int dir_fd, const char *path, int *ret_fd, struct error *err);

@@ -30,9 +30,10 @@ static int puts_line(struct buf *out, const char *text)
 
 static int render_spec(const struct view *v, struct buf *out)
 {
-	const struct session *row = row_of(v);
+	AUTO_FREE char *spec = NULL;
+	int r = dispatch_spec(v->hub->dispatch, v->node.serial, &spec);
 
-	return row ? puts_line(out, row->spec) : -ESTALE;
+	return r < 0 ? r : puts_line(out, spec);
 }
 
 static int render_json(json_t *value, struct buf *out)
@@ -264,9 +265,10 @@ int session_name(struct hub *hub, uint32_t serial, struct buf *out)
 int session_lookup(struct hub *hub, const char *name, enum node_kind kind, struct node *ret)
 {
 	uint32_t found;
+	int r = dispatch_find(hub->dispatch, name, &found);
 
-	if (dispatch_find(hub->dispatch, name, &found) < 0)
-		return -ENOENT;
+	if (r < 0)
+		return r;
 	*ret = (struct node){.kind = kind, .serial = found};
 	return 0;
 }
@@ -314,7 +316,7 @@ static void removed(struct change *c)
 	uint32_t serial = (uint32_t)(uintptr_t)c->data;
 
 	logs_forget(c->hub, serial);
-	dispatch_removed(c->hub->dispatch, serial);
+	dispatch_removed(c->hub->dispatch, serial, c->name);
 }
 
 static int apply_remove(struct store_tx *tx, struct change *c, struct error *err)
@@ -325,13 +327,18 @@ static int apply_remove(struct store_tx *tx, struct change *c, struct error *err
 static void sessions_rmdir(struct change *c, const char *name)
 {
 	uint32_t serial;
+	int r = dispatch_find(c->hub->dispatch, name, &serial);
+	const struct session *s = r < 0 ? NULL : dispatch_get(c->hub->dispatch, serial);
 
-	if (dispatch_find(c->hub->dispatch, name, &serial) < 0) {
-		(void)error_set(&c->err, ENOENT, "no such session");
+	if (!s) {
+		if (r == 0 || r == -ENOENT)
+			(void)error_set(&c->err, ENOENT, "no such session");
+		else
+			(void)error_set(&c->err, -r, "the session cannot be looked up: %s", strerror(-r));
 		change_refuse(c);
 		return;
 	}
-	if (!session_state_finished(dispatch_get(c->hub->dispatch, serial)->state)) {
+	if (!session_state_finished(s->state)) {
 		(void)error_set(&c->err, EBUSY, "session %s has not ended", name);
 		error_remedy(&c->err, "echo kill > sessions/%s/signal, then remove it", name);
 		change_refuse(c);
@@ -401,7 +408,7 @@ static const struct node_file session_files[] = {
 	 .render = render_live,
 	 .doc = "Blocks until the session has ended, then prints its exit code: 128+n after signal n, 137 "
 		"after a timeout or out of memory, 255 when it failed."},
-	{.name = "signal", .type = FILE_CONTROL, .mode = 0660, .owner = OWNER_SESSION,
+	{.name = "signal", .type = FILE_CONTROL, .mode = 0660, .owner = OWNER_SESSION, .clone = true,
 	 .render = render_signal, .command = command_signal,
 	 .doc = "Write `interrupt`, `terminate` or `kill`: reaches every process of the session. "
 		"Succeeds when it has ended already."},

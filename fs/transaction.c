@@ -1,6 +1,7 @@
 #include "fs/transaction.h"
 
 #include <errno.h>
+#include <linux/fuse.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -9,6 +10,16 @@
 #include "fs/area.h"
 #include "fs/change.h"
 #include "fs/context.h"
+
+/* What of a WRITE is before its bytes. */
+#define WRITE_HEAD ((uint32_t)(sizeof(struct fuse_in_header) + sizeof(struct fuse_write_in)))
+
+/*
+ * WRITEs that wait for a commit or a launch. Each keeps a slot of the area and a document: all of
+ * them together, and those of one uid, leave room for everybody else's requests.
+ */
+#define HELD_MAX 3072
+#define HELD_PER_UID 1024
 
 /* --- the end of a document ------------------------------------------------------------------ */
 
@@ -175,12 +186,12 @@ static void write_document(struct hub *hub, struct change *c, struct area_handle
 
 	struct scanner_entry *entry = scanner_entry(hub, h->fh);
 	struct scanner state;
-	uint32_t before = again ? h->doc.len - (uint32_t)len : h->doc.len;
-	if (entry->fh == h->fh && entry->len == before)
+	if (!again && entry->fh == h->fh && entry->len == h->doc.len)
 		state = entry->state;
 	else
-		state = scanner_of(hub, h, before);
-	enum scan_result scan = scanner_feed(&state, data, len);
+		state = scanner_of(hub, h, h->doc.len);
+	/* Of a WRITE that is in the document already, only the head may have been kept. */
+	enum scan_result scan = scanner_feed(&state, data, again ? 0 : len);
 	if (scan == SCAN_GARBAGE) {
 		bool begun = state.begun;
 
@@ -199,6 +210,8 @@ static void write_document(struct hub *hub, struct change *c, struct area_handle
 		return;
 	}
 	*entry = (struct scanner_entry){.fh = h->fh, .len = h->doc.len, .state = state};
+	/* It may be held for long; its bytes are in the document. */
+	area_request_shrink(hub->area, c->unique, WRITE_HEAD);
 	if (scan == SCAN_COMPLETE)
 		run_document(hub, c, h);
 	else
@@ -252,6 +265,11 @@ void transaction_write(struct hub *hub, fuse_req_t req, struct node node, struct
 	}
 	if (change_replayed(c))
 		return;
+	if (!c->replayed && (hub->n_changes > HELD_MAX || change_count(hub, h->uid) > HELD_PER_UID)) {
+		refuse_text(c, EBUSY, "too many requests of this user wait to be carried out",
+			    "try again when some of them have been answered");
+		return;
+	}
 	if (node_file(node)->type == FILE_CONTROL)
 		write_command(c, data, len);
 	else

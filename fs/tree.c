@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <poll.h>
 #include <stdlib.h>
 #include <string.h>
@@ -66,7 +67,17 @@ static bool is_clone(struct node node)
 {
 	const struct node_file *file = node_file(node);
 
-	return file && file->type == FILE_TRANSACTION;
+	return file && (file->type == FILE_TRANSACTION || file->clone);
+}
+
+/*
+ * How long the kernel may find a name without asking. A name that is known is no promise for the
+ * attributes: with default_permissions the kernel asks for them before it opens the file; without, it
+ * would go by an old size (sendfile(2) does), unless the name has to be looked up.
+ */
+static double name_timeout(const struct hub *hub, struct node node, bool fixed_name)
+{
+	return fixed_name && (hub->options->allow_other || node_fixed(node)) ? FIXED_TIMEOUT : 0;
 }
 
 static int entry_of(struct hub *hub, struct node node, uid_t uid, bool fixed_name,
@@ -83,7 +94,7 @@ static int entry_of(struct hub *hub, struct node node, uid_t uid, bool fixed_nam
 		fixed_name = false;
 	}
 	e.ino = node_id(node);
-	e.entry_timeout = fixed_name ? FIXED_TIMEOUT : 0;
+	e.entry_timeout = name_timeout(hub, node, fixed_name);
 	e.attr_timeout = node_fixed(node) ? FIXED_TIMEOUT : 0;
 	*ret = e;
 	return 0;
@@ -100,6 +111,11 @@ static void op_lookup(fuse_req_t req, fuse_ino_t parent, const char *name)
 		(void)fuse_reply_err(req, ENOENT);
 		return;
 	}
+	/* The kernel lets longer ones through than statfs(2) says. */
+	if (strlen(name) > NAME_MAX) {
+		(void)fuse_reply_err(req, ENAMETOOLONG);
+		return;
+	}
 	int r = find(hub, dir, name, &node, &fixed_name);
 	if (r == 0 && watch_hides(hub, req, node))
 		r = -ENOENT;
@@ -113,16 +129,25 @@ static void op_lookup(fuse_req_t req, fuse_ino_t parent, const char *name)
 	(void)fuse_reply_entry(req, &e);
 }
 
-/* A file that is served from its handle has the size of what the handle holds. */
+/*
+ * On a descriptor (the kernel asks so for the end to seek to), a file that is served from its handle
+ * has the size of what the handle holds, and one that blocks that of what there is by now.
+ */
 static void size_of_handle(struct hub *hub, struct node node, uint64_t fh, struct stat *st)
 {
 	const struct node_file *file = node_file(node);
 	const struct area_handle *h = area_handle_get(hub->area, fh);
+	uint64_t size;
 
-	if (!file || !h || !h->text_valid)
+	if (!file || !h)
 		return;
-	st->st_size = (off_t)h->text.len;
-	st->st_blocks = (blkcnt_t)((h->text.len + 511) / 512);
+	const struct view v = {.hub = hub, .node = node, .uid = h->uid, .on_handle = true};
+	if (h->text_valid)
+		size = h->text.len;
+	else if (!file->stream || file->size(&v, &size) < 0)
+		return;
+	st->st_size = (off_t)size;
+	st->st_blocks = (blkcnt_t)((size + 511) / 512);
 }
 
 static void op_getattr(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
@@ -238,9 +263,8 @@ static int set_text(struct hub *hub, struct node node, struct area_handle *h)
 	}
 	if (text.failed)
 		return text.failed;
-	int r = area_blob_set(hub->area, &h->text, h->uid, text.data, text.len);
-	if (r < 0)
-		return -ENOMEM;
+	if (area_blob_set(hub->area, &h->text, h->uid, text.data, text.len) < 0)
+		return -EDQUOT;
 	h->text_valid = 1;
 	return 0;
 }
@@ -258,7 +282,7 @@ static int open_node(struct hub *hub, fuse_req_t req, struct node node, int flag
 		return -EACCES;
 	struct area_handle *h = area_handle_new(hub->area, node_id(node), fuse_req_ctx(req)->uid);
 	if (!h)
-		return -ENFILE;
+		return -EDQUOT;
 	h->flags = (uint32_t)flags;
 	int r = set_caller(hub, req, h, writes);
 	if (r == 0 && file->type != FILE_LOG && file->type != FILE_STREAM && file->type != FILE_WAIT &&
@@ -270,18 +294,6 @@ static int open_node(struct hub *hub, fuse_req_t req, struct node node, int flag
 	}
 	*ret = h;
 	return 0;
-}
-
-/*
- * What blocks cannot be sought in, as a pipe cannot: sendfile(2) then refuses, and what copies with it
- * (busybox) reads instead. The kernel would answer a sendfile() out of its cache, and take the size at
- * this moment for the end of the file.
- */
-static bool blocks(struct node node)
-{
-	enum file_type type = node_file(node)->type;
-
-	return type == FILE_STREAM || type == FILE_WAIT;
 }
 
 /* What can be incomplete when it is closed; closing anything else need not come to us. */
@@ -311,7 +323,8 @@ static void op_open(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
 	}
 	if (wire_replaying(hub->wire))
 		h = area_handle_of_open(hub->area, wire_unique(hub->wire));
-	if (!h) {
+	bool made = !h;
+	if (made) {
 		int r = open_node(hub, req, node, fi->flags, &h);
 
 		if (r < 0) {
@@ -323,10 +336,14 @@ static void op_open(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
 	fi->fh = h->fh;
 	fi->direct_io = 1;
 	fi->keep_cache = 0;
-	fi->nonseekable = blocks(node);
+	/* Rendered on and on: an offset says nothing about where in the log it is. */
+	fi->nonseekable = node_file(node)->sequential;
 	fi->noflush = !(takes_documents(node_file(node)) && (fi->flags & O_ACCMODE) != O_RDONLY);
-	/* ENOENT: the opener is gone, and no RELEASE will come. */
-	if (fuse_reply_open(req, fi) == -ENOENT)
+	/*
+	 * ENOENT: the opener is gone, and no RELEASE will come. Of a handle that an earlier hub made
+	 * it says that this hub had answered before it died: it is in use.
+	 */
+	if (fuse_reply_open(req, fi) == -ENOENT && made)
 		area_handle_drop(hub->area, h);
 }
 
@@ -412,9 +429,23 @@ static void op_read(fuse_req_t req, fuse_ino_t ino, size_t size, off_t off, stru
 		break;
 	case FILE_STREAM:
 	case FILE_WAIT:
-		follow_read(hub_of(req), req, node, h, size, (uint64_t)off);
+		/*
+		 * A READ without an owner fills the kernel's cache for sendfile(2), for which the
+		 * file would end where it ends at this moment. Who copies in that way (busybox)
+		 * goes on with read(2) after an error.
+		 */
+		if (fi->lock_owner == 0) {
+			(void)fuse_reply_err(req, EINVAL);
+			return;
+		}
+		follow_read(hub_of(req), req, node, h, size, (uint64_t)off, fi->flags);
 		break;
 	default:
+		/* One inode for all callers, each of whom reads something else: nothing to cache. */
+		if (node_file(node)->per_caller && fi->lock_owner == 0) {
+			(void)fuse_reply_err(req, EINVAL);
+			return;
+		}
 		read_text(req, h, size, (uint64_t)off);
 		break;
 	}
@@ -487,7 +518,8 @@ static void op_poll(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi,
 		fuse_pollhandle_destroy(ph);
 	if (!handle_of(req, ino, fi, &node, &h))
 		return;
-	if (blocks(node))
+	enum file_type type = node_file(node)->type;
+	if (type == FILE_STREAM || type == FILE_WAIT)
 		follow_poll(hub_of(req), req, node, h);
 	else
 		(void)fuse_reply_poll(req, POLLIN | POLLOUT | POLLRDNORM | POLLWRNORM);
@@ -628,6 +660,8 @@ static void change_entry(fuse_req_t req, fuse_ino_t parent, const char *name, en
 		c->uid = fuse_req_ctx(req)->uid;
 		(void)error_set(&c->err, EPERM, "nothing can be %s here",
 				op == CHANGE_MKDIR ? "made" : "removed");
+		error_remedy(&c->err, op == CHANGE_MKDIR ? "mkdir executors/ID makes an executor"
+							 : "rmdir executors/ID or sessions/ID");
 		change_refuse(c);
 		return;
 	}
@@ -726,7 +760,7 @@ static void op_statfs(fuse_req_t req, fuse_ino_t ino)
 {
 	/* The room that logs and the store have: what `df` of a control plane is asked for. */
 	struct hub *hub = hub_of(req);
-	struct statvfs st = {.f_bsize = 4096, .f_frsize = 4096, .f_namemax = 255};
+	struct statvfs st = {.f_bsize = 4096, .f_frsize = 4096, .f_namemax = NAME_MAX};
 	struct statvfs disk;
 
 	(void)ino;

@@ -24,7 +24,6 @@ struct wire {
 	struct fuse_session *session;
 	uv_poll_t poll;
 	bool started;
-	bool muted;   /* INIT is being replayed */
 	bool blocked; /* no room for another request until one is answered: not polling */
 
 	uint64_t unique;
@@ -49,7 +48,7 @@ static size_t iov_length(const struct iovec *iov, int count)
 	return len;
 }
 
-/* The reply to the kernel's INIT: kept the first time, compared afterwards. */
+/* The reply to the kernel's INIT: sent and kept once, compared by every later hub. */
 static ssize_t init_reply(struct wire *w, const struct iovec *iov, int count)
 {
 	struct area_header *h = area_header(w->hub->area);
@@ -64,14 +63,29 @@ static ssize_t init_reply(struct wire *w, const struct iovec *iov, int count)
 		memcpy(reply + at, iov[i].iov_base, iov[i].iov_len);
 		at += iov[i].iov_len;
 	}
-	if (w->muted) {
+	if (h->init_answered) {
 		if (len != h->init_reply_len || memcmp(reply, h->init_reply, len) != 0)
 			w->init_mismatch = -EPROTO;
 		return (ssize_t)len;
 	}
 	memcpy(h->init_reply, reply, len);
 	h->init_reply_len = (uint32_t)len;
-	return writev(w->hub->options->fuse_fd, iov, count);
+	ssize_t n = writev(w->hub->options->fuse_fd, iov, count);
+	int saved = errno;
+	/* ENOENT: a hub that died at this very place had answered it. */
+	if (n >= 0 || saved == ENOENT)
+		__atomic_store_n(&h->init_answered, 1, __ATOMIC_RELEASE);
+	errno = saved;
+	return n;
+}
+
+/* Whether a reply is that to INIT, which is not among the kept requests. */
+static bool is_init(const struct wire *w, uint64_t unique)
+{
+	const struct area_header *h = area_header(w->hub->area);
+	const struct fuse_in_header *in = (const struct fuse_in_header *)h->init;
+
+	return h->init_len >= sizeof(*in) && in->unique == unique;
 }
 
 /* The request was answered, well or not. */
@@ -94,7 +108,7 @@ static ssize_t wire_writev(int fd, struct iovec *iov, int count, void *user)
 	uint32_t len;
 	const struct fuse_in_header *in = area_request_get(hub->area, unique, &len);
 	if (!in)
-		return init_reply(w, iov, count);
+		return is_init(w, unique) ? init_reply(w, iov, count) : writev(fd, iov, count);
 
 	ssize_t n = writev(fd, iov, count);
 	int saved = errno;
@@ -285,15 +299,30 @@ static void handle(struct wire *w, const void *data, uint32_t len)
 	w->request = NULL;
 }
 
+static void keep_init(struct wire *w, const void *data, uint32_t len)
+{
+	struct area_header *h = area_header(w->hub->area);
+
+	if (len > sizeof(h->init))
+		return;
+	memcpy(h->init, data, len);
+	__atomic_store_n(&h->init_len, len, __ATOMIC_RELEASE);
+}
+
 int wire_replay_init(struct wire *w, struct error *err)
 {
 	struct area_header *h = area_header(w->hub->area);
 
-	if (h->init_len == 0)
-		return 0;
-	w->muted = true;
+	if (h->init_len == 0) {
+		/* Perhaps a hub read it and did no more. */
+		const struct fuse_in_header *in = area_staging(w->hub->area);
+
+		if (in->len < sizeof(*in) || in->opcode != FUSE_INIT || in->len > sizeof(h->init))
+			return 0;
+		keep_init(w, in, in->len);
+		area_staging_clear(w->hub->area);
+	}
 	handle(w, h->init, h->init_len);
-	w->muted = false;
 	if (w->init_mismatch < 0)
 		return error_set(err, EPROTO, "%s", init_differs);
 	return 0;
@@ -323,16 +352,6 @@ static bool is_kept(uint32_t opcode)
 {
 	return opcode != FUSE_FORGET && opcode != FUSE_BATCH_FORGET && opcode != FUSE_INTERRUPT &&
 	       opcode != FUSE_INIT;
-}
-
-static void keep_init(struct wire *w, const void *data, uint32_t len)
-{
-	struct area_header *h = area_header(w->hub->area);
-
-	if (len > sizeof(h->init))
-		return;
-	memcpy(h->init, data, len);
-	__atomic_store_n(&h->init_len, len, __ATOMIC_RELEASE);
 }
 
 /* Reads and handles one request. Returns false when there is none to be had now. */

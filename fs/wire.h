@@ -24,7 +24,7 @@ int wire_new(struct hub *hub, const struct fuse_lowlevel_ops *ops, struct wire *
 struct wire *wire_free(struct wire *w);
 
 /*
- * Replays INIT when the area holds one. Errors: EPROTO when this binary would answer it in another
+ * Replays INIT when the area holds one, muted if it was answered. Errors: EPROTO when this binary would answer it in another
  * way than the mount was answered.
  */
 int wire_replay_init(struct wire *w, struct error *err);

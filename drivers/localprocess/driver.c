@@ -31,7 +31,8 @@ static void capabilities(struct driver *d, struct capabilities *ret)
 
 static int check(struct driver *d, const struct executor_launch *launch, struct error *err)
 {
-	return localprocess_check(launch->spec, of(d)->abilities, err);
+	/* Before the launcher has said what it can do, launch() is where that is judged. */
+	return localprocess_check(launch->spec, d->ready ? of(d)->abilities : ~0U, err);
 }
 
 /* A test build may scale the minute, so that a timeout is reached while a test looks on. */
@@ -130,7 +131,8 @@ static int send_signal(struct driver *d, uint32_t serial, uint32_t attempt,
 	int r = shim_client_signal(of(d)->client, serial, attempt, bytes, signals[signal], signalled, s, err);
 	if (r < 0)
 		free(s);
-	return r;
+	/* write() must not be told to try again: shells do not. */
+	return r == -EAGAIN ? error_set(err, EBUSY, "too many signals of this session wait") : r;
 }
 
 static const struct driver_ops ops = {

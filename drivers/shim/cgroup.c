@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
@@ -61,7 +62,7 @@ int cgroup_file_write_number(int dir, const char *name, int64_t value)
 {
 	char text[32];
 
-	(void)snprintf(text, sizeof(text), "%lld", (long long)value);
+	(void)snprintf(text, sizeof(text), "%" PRId64, value);
 	return cgroup_file_write(dir, name, text);
 }
 
@@ -80,68 +81,66 @@ uint64_t cgroup_file_key(int dir, const char *name, const char *key)
 
 void cgroup_name(uint64_t serial, uint32_t attempt, char ret[static CGROUP_NAME_MAX])
 {
-	(void)snprintf(ret, CGROUP_NAME_MAX, "%016llx.%u", (unsigned long long)serial, attempt);
+	(void)snprintf(ret, CGROUP_NAME_MAX, "%016" PRIx64 ".%u", serial, attempt);
 }
 
-/* Returns the name of the file that failed, NULL when all is well; errno in *ret_error. */
-static const char *set_v2_limits(int dir, const struct cgroup_limits *limits, int *ret_error)
+/* The period, and how much of it: at least 1 ms. */
+static int64_t cpu_period(const struct cgroup_limits *limits)
 {
-	if (limits->cpu_millis > 0) {
-		int64_t period = limits->cpu_millis < CPU_MILLIS_SMALL ? CPU_LONG_PERIOD_US
-								       : CPU_PERIOD_US;
-		char text[64];
-
-		(void)snprintf(text, sizeof(text), "%lld %lld",
-			       (long long)(limits->cpu_millis * (period / 1000)),
-			       (long long)period);
-		if ((*ret_error = cgroup_file_write(dir, "cpu.max", text)) < 0)
-			return "cpu.max";
-	}
-	if (limits->memory_mb > 0) {
-		if ((*ret_error = cgroup_file_write_number(dir, "memory.max",
-							   limits->memory_mb << 20)) < 0)
-			return "memory.max";
-		/* Not there when the kernel does not swap. */
-		if ((*ret_error = cgroup_file_write(dir, "memory.swap.max", "0")) < 0 &&
-		    *ret_error != -ENOENT)
-			return "memory.swap.max";
-	}
-	if (limits->pids > 0 &&
-	    (*ret_error = cgroup_file_write_number(dir, "pids.max", limits->pids)) < 0)
-		return "pids.max";
-	return NULL;
+	return limits->cpu_millis < CPU_MILLIS_SMALL ? CPU_LONG_PERIOD_US : CPU_PERIOD_US;
 }
 
-static const char *set_v1_limits(const struct cgroup *g, const struct cgroup_limits *limits,
-				 int *ret_error)
+static int64_t cpu_quota(const struct cgroup_limits *limits)
 {
-	if (limits->cpu_millis > 0) {
-		int64_t period = limits->cpu_millis < CPU_MILLIS_SMALL ? CPU_LONG_PERIOD_US
-								       : CPU_PERIOD_US;
-		int dir = g->v1_fd[CGROUP_V1_CPU];
+	return limits->cpu_millis * (cpu_period(limits) / 1000);
+}
 
-		if ((*ret_error = cgroup_file_write_number(dir, "cpu.cfs_period_us", period)) < 0)
-			return "cpu.cfs_period_us";
-		if ((*ret_error = cgroup_file_write_number(
-			     dir, "cpu.cfs_quota_us", limits->cpu_millis * (period / 1000))) < 0)
-			return "cpu.cfs_quota_us";
-	}
-	if (limits->memory_mb > 0) {
-		int64_t bytes = limits->memory_mb << 20;
-		int dir = g->v1_fd[CGROUP_V1_MEMORY];
+/* Each returns 0, or a negative errno with the name of the file that failed. */
+static int set_cpu(const struct cgroup_tree *t, const struct cgroup *g,
+		   const struct cgroup_limits *limits, const char **ret_file)
+{
+	int dir = g->v1_fd[CGROUP_V1_CPU], r;
+	char text[64];
 
-		if ((*ret_error = cgroup_file_write_number(dir, "memory.limit_in_bytes", bytes)) < 0)
-			return "memory.limit_in_bytes";
-		/* Not there when the kernel does not account swap. */
-		if ((*ret_error = cgroup_file_write_number(dir, "memory.memsw.limit_in_bytes",
-							   bytes)) < 0 &&
-		    *ret_error != -ENOENT)
-			return "memory.memsw.limit_in_bytes";
+	if ((t->v2_limits & SHIM_CAN_CPU) != 0) {
+		(void)snprintf(text, sizeof(text), "%" PRId64 " %" PRId64, cpu_quota(limits),
+			       cpu_period(limits));
+		*ret_file = "cpu.max";
+		return cgroup_file_write(g->unified_fd, *ret_file, text);
 	}
-	if (limits->pids > 0 && (*ret_error = cgroup_file_write_number(g->v1_fd[CGROUP_V1_PIDS],
-								       "pids.max", limits->pids)) < 0)
-		return "pids.max";
-	return NULL;
+	*ret_file = "cpu.cfs_period_us";
+	r = cgroup_file_write_number(dir, *ret_file, cpu_period(limits));
+	if (r < 0)
+		return r;
+	*ret_file = "cpu.cfs_quota_us";
+	return cgroup_file_write_number(dir, *ret_file, cpu_quota(limits));
+}
+
+static int set_memory(const struct cgroup_tree *t, const struct cgroup *g,
+		      const struct cgroup_limits *limits, const char **ret_file)
+{
+	bool v2 = (t->v2_limits & SHIM_CAN_MEMORY) != 0;
+	int dir = v2 ? g->unified_fd : g->v1_fd[CGROUP_V1_MEMORY];
+	int64_t bytes = limits->memory_mb << 20;
+
+	*ret_file = v2 ? "memory.max" : "memory.limit_in_bytes";
+	int r = cgroup_file_write_number(dir, *ret_file, bytes);
+	if (r < 0)
+		return r;
+	/* v2 counts swap alone, v1 both together. Not there when the kernel does not swap. */
+	*ret_file = v2 ? "memory.swap.max" : "memory.memsw.limit_in_bytes";
+	r = cgroup_file_write_number(dir, *ret_file, v2 ? 0 : bytes);
+	return r == -ENOENT ? 0 : r;
+}
+
+static int set_pids(const struct cgroup_tree *t, const struct cgroup *g,
+		    const struct cgroup_limits *limits, const char **ret_file)
+{
+	bool v2 = (t->v2_limits & SHIM_CAN_PIDS) != 0;
+
+	*ret_file = "pids.max";
+	return cgroup_file_write_number(v2 ? g->unified_fd : g->v1_fd[CGROUP_V1_PIDS], *ret_file,
+					limits->pids);
 }
 
 /* Opens the leaf below one instance's directory, making it when asked. */
@@ -186,7 +185,7 @@ static int create(const struct cgroup_tree *t, const struct cgroup_limits *limit
 		[CGROUP_V1_CPU] = limits->cpu_millis > 0,
 		[CGROUP_V1_FREEZER] = true,
 	};
-	int r;
+	int r = 0;
 
 	*ret_file = "cgroup.procs";
 	if (t->unified_fd >= 0) {
@@ -204,10 +203,13 @@ static int create(const struct cgroup_tree *t, const struct cgroup_limits *limit
 		if (r < 0)
 			return r;
 	}
-	r = 0;
-	*ret_file = t->v2_limits ? set_v2_limits(g->unified_fd, limits, &r)
-				 : set_v1_limits(g, limits, &r);
-	return *ret_file ? r : 0;
+	if (limits->cpu_millis > 0)
+		r = set_cpu(t, g, limits, ret_file);
+	if (r == 0 && limits->memory_mb > 0)
+		r = set_memory(t, g, limits, ret_file);
+	if (r == 0 && limits->pids > 0)
+		r = set_pids(t, g, limits, ret_file);
+	return r;
 }
 
 int cgroup_create(const struct cgroup_tree *t, const char *name, const struct cgroup_limits *limits,
@@ -322,11 +324,12 @@ static int group_signal(int dir, void *arg)
 /* The directory that lists all processes: of the unified leaf, or of any other. */
 static int any_dir(const struct cgroup *g)
 {
-	int dir = g->unified_fd;
-
-	for (int i = CGROUP_V1_N; dir < 0 && i-- > 0;)
-		dir = g->v1_fd[i];
-	return dir;
+	if (g->unified_fd >= 0)
+		return g->unified_fd;
+	for (int i = 0; i < CGROUP_V1_N; i++)
+		if (g->v1_fd[i] >= 0)
+			return g->v1_fd[i];
+	return -1;
 }
 
 static void wait_frozen(const struct cgroup *g, bool unified)
@@ -412,7 +415,7 @@ uint32_t cgroup_oom_kills(const struct cgroup_tree *t, const struct cgroup *g)
 {
 	uint64_t kills = 0;
 
-	if (t->v2_limits && g->unified_fd >= 0)
+	if ((t->v2_limits & SHIM_CAN_MEMORY) != 0 && g->unified_fd >= 0)
 		kills = cgroup_file_key(g->unified_fd, "memory.events", "oom_kill");
 	else if (g->v1_fd[CGROUP_V1_MEMORY] >= 0)
 		kills = cgroup_file_key(g->v1_fd[CGROUP_V1_MEMORY], "memory.oom_control",

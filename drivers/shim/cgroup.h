@@ -33,7 +33,7 @@ enum cgroup_v1 { CGROUP_V1_MEMORY, CGROUP_V1_PIDS, CGROUP_V1_CPU, CGROUP_V1_FREE
 struct cgroup_tree {
 	int unified_fd;           /* the instance's directory, -1: no cgroup v2 */
 	int v1_fd[CGROUP_V1_N];   /* the instance's directory, -1: not there or not usable */
-	bool v2_limits;           /* limits are set in the unified tree */
+	unsigned v2_limits;       /* those of CPU, MEMORY and PIDS that the unified tree sets */
 	unsigned abilities;       /* CPU, MEMORY, PIDS and KILL of enum shim_ability */
 	/* For cgroup_tree_remove(): the directories that hold parent, -1 where there is none. */
 	int mount_fd[CGROUP_V1_N + 1];
@@ -80,6 +80,9 @@ void cgroup_name(uint64_t serial, uint32_t attempt, char ret[static CGROUP_NAME_
  */
 int cgroup_create(const struct cgroup_tree *t, const char *name, const struct cgroup_limits *limits,
 		  struct cgroup *ret, const char **ret_file);
+
+/* Calls fn for each leaf of the instance. */
+void cgroup_list(const struct cgroup_tree *t, void (*fn)(const char *name, void *arg), void *arg);
 
 /* Opens what there is of a leaf. -ENOENT: nothing. */
 int cgroup_open(const struct cgroup_tree *t, const char *name, struct cgroup *ret);

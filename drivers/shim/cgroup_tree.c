@@ -31,6 +31,13 @@ static const char *const v1_proofs[CGROUP_V1_N] = {
 	[CGROUP_V1_FREEZER] = "freezer.state",
 };
 
+static const unsigned v1_abilities[CGROUP_V1_N] = {
+	[CGROUP_V1_MEMORY] = SHIM_CAN_MEMORY,
+	[CGROUP_V1_PIDS] = SHIM_CAN_PIDS,
+	[CGROUP_V1_CPU] = SHIM_CAN_CPU,
+	[CGROUP_V1_FREEZER] = SHIM_CAN_KILL,
+};
+
 #define UNIFIED CGROUP_V1_N
 
 static int open_dir(int at, const char *path)
@@ -240,7 +247,7 @@ static void open_unified(struct cgroup_tree *t, const char *parent, const char *
 	}
 	t->unified_fd = fd;
 	t->abilities |= passed;
-	t->v2_limits = passed != 0;
+	t->v2_limits = passed;
 	if (leaf_has(fd, "cgroup.kill") || leaf_has(fd, "cgroup.freeze"))
 		t->abilities |= SHIM_CAN_KILL;
 }
@@ -248,12 +255,6 @@ static void open_unified(struct cgroup_tree *t, const char *parent, const char *
 static void open_v1(struct cgroup_tree *t, enum cgroup_v1 which, const char *parent,
 		    const char *instance)
 {
-	static const unsigned abilities[CGROUP_V1_N] = {
-		[CGROUP_V1_MEMORY] = SHIM_CAN_MEMORY,
-		[CGROUP_V1_PIDS] = SHIM_CAN_PIDS,
-		[CGROUP_V1_CPU] = SHIM_CAN_CPU,
-		[CGROUP_V1_FREEZER] = SHIM_CAN_KILL,
-	};
 	int fd = make_instance(t->mount_fd[which], parent, instance, false, NULL);
 
 	if (fd < 0)
@@ -263,7 +264,7 @@ static void open_v1(struct cgroup_tree *t, enum cgroup_v1 which, const char *par
 		return;
 	}
 	t->v1_fd[which] = fd;
-	t->abilities |= abilities[which];
+	t->abilities |= v1_abilities[which];
 }
 
 int cgroup_tree_open(struct cgroup_tree *ret, const char *root, const char *parent,
@@ -283,7 +284,8 @@ int cgroup_tree_open(struct cgroup_tree *ret, const char *root, const char *pare
 		/* The freezer is only for where the unified tree cannot kill. */
 		if (i == CGROUP_V1_FREEZER && (t.abilities & SHIM_CAN_KILL) != 0)
 			continue;
-		if (t.mount_fd[i] >= 0)
+		/* A controller is in one of the two. */
+		if (t.mount_fd[i] >= 0 && (t.v2_limits & v1_abilities[i]) == 0)
 			open_v1(&t, (enum cgroup_v1)i, parent, instance);
 	}
 	*ret = t;
@@ -326,4 +328,20 @@ bool cgroup_tree_usable(const struct cgroup_tree *t)
 		if (t->v1_fd[i] >= 0)
 			return true;
 	return false;
+}
+
+void cgroup_list(const struct cgroup_tree *t, void (*fn)(const char *name, void *arg), void *arg)
+{
+	for (int i = 0; i <= CGROUP_V1_N; i++) {
+		int at = i == UNIFIED ? t->unified_fd : t->v1_fd[i];
+		int fd = at < 0 ? -1 : openat(at, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+		AUTO_CLOSEDIR DIR *d = fd < 0 ? NULL : fdopendir(fd);
+		struct dirent *e;
+
+		if (!d)
+			(void)close_fd(fd);
+		while (d && (e = readdir(d)))
+			if (e->d_type == DT_DIR && e->d_name[0] != '.')
+				fn(e->d_name, arg);
+	}
 }

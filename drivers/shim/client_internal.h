@@ -12,6 +12,8 @@
 #define CLIENT_MESSAGES_A_TURN 64
 /* A shim that is about to answer, a socket that is about to go, a peer without room. */
 #define CLIENT_RETRY_MS 20
+/* A shim that cannot be understood. */
+#define CLIENT_FOREIGN_MS 1000
 
 /* A descriptor that the loop watches; freed by the loop after client_watch_free(). */
 struct client_watch {
@@ -52,7 +54,7 @@ struct client_session {
 	int record_fd;
 	struct client_watch *watch;
 	size_t n_signals;
-	TAILQ_HEAD(, client_signal) signals;
+	TAILQ_HEAD(client_signals, client_signal) signals;
 };
 
 LIST_HEAD(client_bucket, client_session);

@@ -58,7 +58,7 @@ static void leave_phase(struct client_session *s)
 
 void client_session_free(struct client_session *s, bool tell)
 {
-	TAILQ_HEAD(, client_signal) signals = TAILQ_HEAD_INITIALIZER(signals);
+	struct client_signals signals = TAILQ_HEAD_INITIALIZER(signals);
 	struct client_signal *w;
 
 	leave_phase(s);
@@ -207,7 +207,8 @@ static void on_shim(void *owner, int events)
 		if (r == -EAGAIN)
 			return;
 		if (r <= 0) {
-			client_session_resolve(s, 0);
+			/* A shim of another version: its files still say how it ends. */
+			client_session_resolve(s, r == -EPROTO ? CLIENT_FOREIGN_MS : 0);
 			return;
 		}
 		/* The shim of a later attempt: ours ended without a record. */

@@ -45,9 +45,9 @@ static int set_group_error(const struct shim_failure *f, struct error *err)
 {
 	static const struct {
 		const char *prefix, *field;
-	} fields[] = {{"cpu", "limits.cpu_millis"},
-		      {"memory", "limits.memory_mb"},
-		      {"pids", "limits.pids"}};
+	} fields[] = {{"cpu", "resource_limits.cpu_millis"},
+		      {"memory", "resource_limits.memory_mb"},
+		      {"pids", "resource_limits.pids"}};
 	const char *field = NULL;
 	int r;
 

@@ -11,102 +11,41 @@
  * SIGTERM and SIGINT end it; shims go on, and end when their session is over. A hub that reads slowly
  * holds up the reports of the shims, never a workload.
  */
+#include "drivers/shim/launcher_internal.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <getopt.h>
 #include <linux/capability.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <sys/file.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/signalfd.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
-#include "core/fault.h"
 #include "core/owner.h"
-#include "drivers/shim/reaper.h"
-#include "drivers/shim/session_dir.h"
-#include "drivers/shim/shim.h"
 
-/* Each running workload has a shim. More at once than a machine of any size runs. */
-#define SHIMS_MAX 16384
-/* Idle shims are 30 KiB each; as many as a burst of launches needs. */
-#define SHIMS_IDLE_MAX 16
-/* Dead shims whose remains are being ended at the same time; more wait in the hub. */
-#define REAPS_MAX 1024
 #define EVENTS_MAX 64
-/* Rounds of ending what a dead shim left. */
-#define REAP_RETRY_MS 10
+/* Rounds of ending what a dead shim left, and looks at the shims of earlier launchers. */
+#define RETRY_MS 10
+#define STOP_ROUNDS 100
 /* Room for the reports of a burst, where we may ask for it. */
 #define HUB_BUFFER_BYTES (4 << 20)
 #define CGROUP_PARENT "cloop"
 
-enum slot_state {
-	SLOT_FREE,
-	SLOT_IDLE,
-	SLOT_LAUNCHING, /* has a LAUNCH and has not said CLAIMED, STARTED or FAILED */
-	SLOT_BUSY,
-};
-
-/* One shim. */
-struct slot {
-	enum slot_state state;
-	int fd;
-	pid_t pid;
-	uint32_t attempt;
-	uint64_t serial;
-	uint64_t connection; /* which hub's connection asked */
-	bool answered;       /* STARTED or FAILED was said */
-};
-
-/* What a dead shim left, until nothing of it is. */
-struct reap {
-	uint64_t serial;
-	uint32_t attempt;
-	bool check_lock;
-	bool answer;
-	uint64_t connection;
-};
-
-struct launcher {
-	struct shim_host host;
-	const char *cgroup_parent;
-	char cgroup_instance[32];
-	int listen_fd;
-	int signal_fd;
-	int epoll_fd;       /* listener, signals, hubs, shims_epoll_fd */
-	int shims_epoll_fd; /* all shims, so that they can be left waiting together */
-	bool stopping;
-
-	int hub_fd;       /* -1: none */
-	int candidate_fd; /* connected, has not said HELLO; -1: none */
-	uint64_t epoch;
-	uint64_t connection; /* counts hubs */
-	bool hello_owed;
-	/* A report for which the hub has no room; until it has, shims are not listened to. */
-	bool blocked;
-	struct shim_message blocked_message;
-	bool child_owed; /* dead children were left alone because of that */
-
-	struct slot slots[SHIMS_MAX];
-	size_t n_slots; /* slots from here on were never used */
-	size_t idle[SHIMS_IDLE_MAX];
-	size_t n_idle;
-	struct reap reaps[REAPS_MAX];
-	size_t n_reaps;
-};
-
 /* What an event of epoll_fd is about; a shim's event carries the number of its slot. */
 enum source { SOURCE_LISTEN, SOURCE_SIGNAL, SOURCE_HUB, SOURCE_CANDIDATE, SOURCE_SHIMS };
 
-static int watch(int epoll_fd, int fd, uint32_t events, uint64_t what)
+int launcher_watch(int epoll_fd, int fd, uint32_t events, uint64_t what)
 {
 	struct epoll_event e = {.events = events, .data = {.u64 = what}};
 
@@ -137,7 +76,7 @@ static void drop_hub(struct launcher *l)
 	}
 }
 
-static void tell_hub(struct launcher *l, const struct shim_message *m)
+void launcher_tell_hub(struct launcher *l, const struct shim_message *m)
 {
 	int r = l->hub_fd < 0 ? 0 : shim_message_send(l->hub_fd, m, -1);
 
@@ -166,22 +105,27 @@ static void unblock(struct launcher *l)
 	listen_to_shims(l, true);
 }
 
-static void fail_launch(struct launcher *l, const struct shim_header *h, int error)
+/*
+ * Whether the shims of earlier launchers are past the point where they claim a session. One that is
+ * not holds a lock on the directory of sockets, or will find, when it has got it, that its launcher
+ * is gone.
+ */
+static bool earlier_shims_settled(struct launcher *l)
 {
-	struct shim_message m;
-
-	shim_message_init(&m, SHIM_FAILED, h->serial, h->attempt);
-	m.body.failure.error = error;
-	m.body.failure.step = SHIM_STEP_SHIM;
-	tell_hub(l, &m);
+	if (l->gate_fd < 0)
+		return true;
+	if (flock(l->gate_fd, LOCK_EX | LOCK_NB) < 0)
+		return false;
+	/* Once is enough; our own shims are in our table. */
+	l->gate_fd = close_fd(l->gate_fd);
+	return true;
 }
 
-/* Answers HELLO once no launch of an earlier connection can still claim its session. */
-static void answer_hello(struct launcher *l)
+void launcher_answer_hello(struct launcher *l)
 {
 	struct shim_message m;
 
-	if (!l->hello_owed || l->blocked)
+	if (!l->hello_owed || l->blocked || !earlier_shims_settled(l))
 		return;
 	for (size_t i = 0; i < l->n_slots; i++)
 		if (l->slots[i].state == SLOT_LAUNCHING && l->slots[i].connection != l->connection)
@@ -193,282 +137,7 @@ static void answer_hello(struct launcher *l)
 	if (l->host.origin.can_setuid)
 		m.body.hello.abilities |= SHIM_CAN_SETUID;
 	m.body.hello.launcher_pid = getpid();
-	tell_hub(l, &m);
-}
-
-/* --- shims --- */
-
-static struct slot *find_free_slot(struct launcher *l)
-{
-	for (size_t i = 0; i < l->n_slots; i++)
-		if (l->slots[i].state == SLOT_FREE && l->slots[i].pid == 0)
-			return &l->slots[i];
-	return l->n_slots < SHIMS_MAX ? &l->slots[l->n_slots++] : NULL;
-}
-
-/* In the new process: nothing of the launcher's but what the host says. */
-__attribute__((noreturn)) static void become_shim(struct launcher *l, int fd)
-{
-	(void)close_fd(l->listen_fd);
-	(void)close_fd(l->signal_fd);
-	(void)close_fd(l->epoll_fd);
-	(void)close_fd(l->shims_epoll_fd);
-	(void)close_fd(l->hub_fd);
-	(void)close_fd(l->candidate_fd);
-	for (size_t i = 0; i < l->n_slots; i++)
-		if (l->slots[i].fd != fd)
-			(void)close_fd(l->slots[i].fd);
-	shim_run(&l->host, fd);
-}
-
-static int fork_shim(struct launcher *l, struct slot **ret)
-{
-	struct slot *slot = find_free_slot(l);
-	AUTO_CLOSE int ours = -1, theirs = -1;
-	int fds[2];
-
-	if (!slot)
-		return -EAGAIN;
-	slot->fd = -1;
-	slot->pid = 0;
-	slot->state = SLOT_FREE;
-	int r = fault_point("launcher.fork");
-	if (r < 0)
-		return r;
-	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, fds) < 0)
-		return -errno;
-	ours = fds[0];
-	theirs = fds[1];
-	r = watch(l->shims_epoll_fd, ours, EPOLLIN, (uint64_t)(slot - l->slots));
-	if (r < 0)
-		return r;
-	pid_t pid = fork();
-	if (pid < 0)
-		return -errno;
-	if (pid == 0) {
-		(void)close_fd(ours);
-		become_shim(l, theirs);
-	}
-	slot->pid = pid;
-	slot->fd = take_fd(&ours);
-	*ret = slot;
-	return 0;
-}
-
-/* Gives the launch to a shim: an idle one, else a new one. Returns 0 or a negative errno. */
-static int hand_over(struct launcher *l, const struct shim_message *m, int record_fd)
-{
-	struct slot *slot = NULL;
-
-	for (;;) {
-		bool fresh = l->n_idle == 0;
-
-		if (!fresh)
-			slot = &l->slots[l->idle[--l->n_idle]];
-		else {
-			int r = fork_shim(l, &slot);
-
-			if (r < 0)
-				return r;
-		}
-		slot->state = SLOT_LAUNCHING;
-		slot->serial = m->header.serial;
-		slot->attempt = m->header.attempt;
-		slot->connection = l->connection;
-		slot->answered = false;
-		int r = shim_message_send(slot->fd, m, record_fd);
-		if (r == 0)
-			return 0;
-		/* An idle shim that was killed; its end is noticed by SIGCHLD. */
-		slot->serial = 0;
-		slot->state = SLOT_BUSY;
-		if (fresh)
-			return r;
-	}
-}
-
-static void set_idle(struct launcher *l, struct slot *slot)
-{
-	slot->serial = 0;
-	slot->state = SLOT_IDLE;
-	if (l->n_idle < SHIMS_IDLE_MAX) {
-		l->idle[l->n_idle++] = (size_t)(slot - l->slots);
-		return;
-	}
-	/* It ends when it sees that; until SIGCHLD says so the slot stays taken. */
-	slot->fd = close_fd(slot->fd);
-	slot->state = SLOT_BUSY;
-}
-
-static void on_shim_message(struct launcher *l, struct slot *slot, const struct shim_message *m)
-{
-	bool answer = m->header.type == SHIM_STARTED || m->header.type == SHIM_FAILED;
-
-	if (slot->state == SLOT_LAUNCHING)
-		slot->state = SLOT_BUSY;
-	if (m->header.type == SHIM_FAILED || m->header.type == SHIM_IDLE)
-		set_idle(l, slot);
-	if (!answer || slot->answered)
-		return;
-	slot->answered = true;
-	if (slot->connection == l->connection)
-		tell_hub(l, m);
-}
-
-static void on_shim(struct launcher *l, size_t index)
-{
-	struct slot *slot = &l->slots[index];
-	struct shim_message m;
-	int r = slot->fd < 0 ? -EAGAIN : shim_message_recv(slot->fd, &m, NULL);
-
-	if (r == -EAGAIN)
-		return;
-	if (r <= 0) {
-		/* The process is dead or about to be; SIGCHLD says when. */
-		slot->fd = close_fd(slot->fd);
-		return;
-	}
-	on_shim_message(l, slot, &m);
-	answer_hello(l);
-}
-
-/* --- the remains of dead shims --- */
-
-static bool is_shim(pid_t pid, void *arg)
-{
-	const struct launcher *l = arg;
-
-	for (size_t i = 0; i < l->n_slots; i++)
-		if (l->slots[i].pid == pid)
-			return true;
-	return false;
-}
-
-static void add_reap(struct launcher *l, const struct reap *reap)
-{
-	struct shim_message m;
-
-	if (l->n_reaps < REAPS_MAX) {
-		l->reaps[l->n_reaps++] = *reap;
-		return;
-	}
-	/* Too many at once: the hub asks again. What our own child left is lost from sight only
-	 * until the hub asks for it. */
-	if (!reap->answer)
-		return;
-	shim_message_init(&m, SHIM_REAPED, reap->serial, reap->attempt);
-	m.body.reply.error = EBUSY;
-	tell_hub(l, &m);
-}
-
-static void run_reaps(struct launcher *l)
-{
-	const struct process_filter spare = {is_shim, l};
-	size_t kept = 0;
-
-	/* A blocked hub could not be told. */
-	for (size_t i = 0; i < l->n_reaps; i++) {
-		struct reap reap = l->reaps[i];
-		int r = l->blocked ? 0
-				   : reaper_round(&l->host, reap.serial, reap.attempt,
-						  reap.check_lock, &spare);
-
-		if (r == 0) {
-			l->reaps[kept++] = reap;
-			continue;
-		}
-		if (reap.answer && reap.connection == l->connection) {
-			struct shim_message m;
-
-			shim_message_init(&m, SHIM_REAPED, reap.serial, reap.attempt);
-			m.body.reply.error = r < 0 ? -r : 0;
-			tell_hub(l, &m);
-		}
-	}
-	l->n_reaps = kept;
-}
-
-/* Passes on what a dead shim said before it died. False when the hub has no room for it now. */
-static bool hear_last_words(struct launcher *l, size_t index)
-{
-	struct slot *slot = &l->slots[index];
-	struct shim_message m;
-
-	while (!l->blocked && slot->fd >= 0) {
-		int r = shim_message_recv(slot->fd, &m, NULL);
-
-		if (r <= 0)
-			return true;
-		on_shim_message(l, slot, &m);
-	}
-	return !l->blocked;
-}
-
-static void forget_idle(struct launcher *l, size_t index)
-{
-	for (size_t i = 0; i < l->n_idle; i++)
-		if (l->idle[i] == index) {
-			l->n_idle--;
-			memmove(&l->idle[i], &l->idle[i + 1],
-				(l->n_idle - i) * sizeof(l->idle[0]));
-			return;
-		}
-}
-
-static void on_shim_death(struct launcher *l, size_t index)
-{
-	struct slot *slot = &l->slots[index];
-	char name[SESSION_NAME_MAX];
-
-	forget_idle(l, index);
-	if (slot->serial != 0) {
-		struct reap reap = {.serial = slot->serial, .attempt = slot->attempt};
-		struct shim_header h = {.serial = slot->serial, .attempt = slot->attempt};
-
-		session_dir_name(slot->serial, name);
-		(void)unlinkat(l->host.sockets_fd, name, 0);
-		add_reap(l, &reap);
-		/* How far it had come, the hub sees from the files. */
-		if (!slot->answered && slot->connection == l->connection)
-			fail_launch(l, &h, ECHILD);
-	}
-	slot->fd = close_fd(slot->fd);
-	slot->state = SLOT_FREE;
-	slot->pid = 0;
-}
-
-static size_t slot_of(const struct launcher *l, pid_t pid)
-{
-	size_t i = 0;
-
-	while (i < l->n_slots && l->slots[i].pid != pid)
-		i++;
-	return i;
-}
-
-/* Shims that died, and orphans of theirs. */
-static void on_child(struct launcher *l)
-{
-	siginfo_t info;
-
-	for (;;) {
-		/* A shim stays a zombie until all that it said is passed on. */
-		info.si_pid = 0;
-		if (waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT | __WALL) < 0 ||
-		    info.si_pid == 0)
-			break;
-		size_t index = slot_of(l, info.si_pid);
-		if (index < l->n_slots && !hear_last_words(l, index)) {
-			l->child_owed = true;
-			return;
-		}
-		(void)waitpid(info.si_pid, NULL, WNOHANG | __WALL);
-		if (index < l->n_slots)
-			on_shim_death(l, index);
-	}
-	l->child_owed = false;
-	run_reaps(l);
-	answer_hello(l);
+	launcher_tell_hub(l, &m);
 }
 
 static void on_signal(struct launcher *l)
@@ -483,7 +152,7 @@ static void on_signal(struct launcher *l)
 			l->stopping = true;
 	}
 	if (child)
-		on_child(l);
+		launcher_on_child(l);
 }
 
 /* --- connections --- */
@@ -498,7 +167,7 @@ static void on_connect(struct launcher *l)
 	if (setsockopt(fd, SOL_SOCKET, SO_SNDBUFFORCE, &size, sizeof(size)) < 0)
 		(void)setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &size, sizeof(size));
 	l->candidate_fd = close_fd(l->candidate_fd);
-	if (watch(l->epoll_fd, fd, EPOLLIN, SOURCE_CANDIDATE) == 0)
+	if (launcher_watch(l->epoll_fd, fd, EPOLLIN, SOURCE_CANDIDATE) == 0)
 		l->candidate_fd = take_fd(&fd);
 }
 
@@ -520,7 +189,7 @@ static void on_candidate(struct launcher *l)
 	l->epoch = m.body.hello.epoch;
 	l->connection++;
 	l->hello_owed = true;
-	answer_hello(l);
+	launcher_answer_hello(l);
 }
 
 static void on_hub(struct launcher *l)
@@ -537,10 +206,7 @@ static void on_hub(struct launcher *l)
 		return;
 	}
 	if (m.header.type == SHIM_LAUNCH) {
-		(void)fault_point("launcher.launch");
-		r = hand_over(l, &m, record_fd);
-		if (r < 0)
-			fail_launch(l, &m.header, -r);
+		launcher_hand_over(l, &m, record_fd);
 	} else if (m.header.type == SHIM_REAP) {
 		struct reap reap = {.serial = m.header.serial,
 				    .attempt = m.header.attempt,
@@ -548,8 +214,8 @@ static void on_hub(struct launcher *l)
 				    .answer = true,
 				    .connection = l->connection};
 
-		add_reap(l, &reap);
-		run_reaps(l);
+		launcher_add_reap(l, &reap);
+		launcher_run_reaps(l);
 	} else {
 		drop_hub(l);
 	}
@@ -562,7 +228,7 @@ static void on_shims(struct launcher *l)
 
 	/* One report at a time when the hub has no room for more. */
 	for (int i = 0; i < n && !l->blocked; i++)
-		on_shim(l, (size_t)events[i].data.u64);
+		launcher_on_shim(l, (size_t)events[i].data.u64);
 }
 
 static void dispatch(struct launcher *l, enum source source)
@@ -594,18 +260,31 @@ static int run(struct launcher *l)
 {
 	while (!l->stopping) {
 		struct epoll_event e;
-		int n = epoll_wait(l->epoll_fd, &e, 1, l->n_reaps > 0 ? REAP_RETRY_MS : -1);
+		bool waiting = l->n_reaps > 0 || (l->hello_owed && l->gate_fd >= 0);
+		int n = epoll_wait(l->epoll_fd, &e, 1, waiting ? RETRY_MS : -1);
 
 		if (n < 0 && errno != EINTR)
 			return -errno;
 		if (n == 1)
 			dispatch(l, (enum source)e.data.u64);
-		else if (n == 0)
-			run_reaps(l);
+		if (n == 0) {
+			launcher_run_reaps(l);
+			launcher_answer_hello(l);
+		}
 		if (l->child_owed && !l->blocked)
-			on_child(l);
+			launcher_on_child(l);
 	}
 	return 0;
+}
+
+/* What is being ended takes some milliseconds more; what cannot die is left to the next launcher. */
+static void finish_reaps(struct launcher *l)
+{
+	drop_hub(l);
+	for (int i = 0; i < STOP_ROUNDS && l->n_reaps > 0; i++) {
+		(void)poll(NULL, 0, RETRY_MS);
+		launcher_run_reaps(l);
+	}
 }
 
 /* --- start --- */
@@ -652,6 +331,9 @@ static int open_dirs(struct launcher *l, const char *sessions, const char *runti
 				    O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	if (l->host.sockets_fd < 0)
 		return -errno;
+	l->gate_fd = openat(l->host.sockets_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (l->gate_fd < 0)
+		return -errno;
 	l->host.sessions_fd = take_fd(&sessions_fd);
 	(void)snprintf(l->cgroup_instance, sizeof(l->cgroup_instance), "%llx-%llx",
 		       (unsigned long long)st.st_dev, (unsigned long long)st.st_ino);
@@ -674,11 +356,11 @@ static int open_loop(struct launcher *l)
 	l->shims_epoll_fd = epoll_create1(EPOLL_CLOEXEC);
 	if (l->signal_fd < 0 || l->epoll_fd < 0 || l->shims_epoll_fd < 0)
 		return -errno;
-	int r = watch(l->epoll_fd, l->listen_fd, EPOLLIN, SOURCE_LISTEN);
+	int r = launcher_watch(l->epoll_fd, l->listen_fd, EPOLLIN, SOURCE_LISTEN);
 	if (r == 0)
-		r = watch(l->epoll_fd, l->signal_fd, EPOLLIN, SOURCE_SIGNAL);
+		r = launcher_watch(l->epoll_fd, l->signal_fd, EPOLLIN, SOURCE_SIGNAL);
 	if (r == 0)
-		r = watch(l->epoll_fd, l->shims_epoll_fd, EPOLLIN, SOURCE_SHIMS);
+		r = launcher_watch(l->epoll_fd, l->shims_epoll_fd, EPOLLIN, SOURCE_SHIMS);
 	return r;
 }
 
@@ -719,7 +401,8 @@ int main(int argc, char **argv)
 	int c;
 
 	l.cgroup_parent = CGROUP_PARENT;
-	l.listen_fd = l.hub_fd = l.candidate_fd = -1;
+	l.listen_fd = l.hub_fd = l.candidate_fd = l.gate_fd = -1;
+	l.host.launcher = getpid();
 	while ((c = getopt_long(argc, argv, "", options, NULL)) != -1) {
 		switch (c) {
 		case 's':
@@ -757,8 +440,11 @@ int main(int argc, char **argv)
 	if (r < 0)
 		return fail("control groups", r);
 	r = chdir("/") < 0 ? -errno : open_loop(&l);
-	if (r == 0)
+	if (r == 0) {
+		launcher_sweep(&l);
 		r = run(&l);
+		finish_reaps(&l);
+	}
 	cgroup_tree_remove(&l.host.cgroups, l.cgroup_parent, l.cgroup_instance);
 	return r < 0 ? fail("event loop", r) : 0;
 }

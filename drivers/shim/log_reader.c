@@ -154,8 +154,9 @@ int log_reader_open(int dirfd, struct log_reader **ret, struct error *err)
 	if (!r)
 		return error_oom(err);
 	*r = (struct log_reader){.dir_fd = -1, .log_fd = -1, .index_fd = -1, .tail_fd = -1};
-	r->dir_fd = openat(dirfd, ".", O_PATH | O_DIRECTORY | O_CLOEXEC);
-	if (r->dir_fd < 0)
+	if (dirfd >= 0)
+		r->dir_fd = openat(dirfd, ".", O_PATH | O_DIRECTORY | O_CLOEXEC);
+	if (dirfd >= 0 && r->dir_fd < 0)
 		e = error_set(err, errno, "the session's folder cannot be opened (%s)",
 			      error_name(errno));
 	if (e == 0)

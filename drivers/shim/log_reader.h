@@ -68,7 +68,10 @@ struct log_cursor {
 	uint64_t skip;   /* bytes of that line before it */
 };
 
-/* Opens the log in dirfd, which is borrowed for the call. The caller frees *ret. */
+/*
+ * Opens the log in dirfd, which is borrowed for the call; -1: there is no folder, which is an empty
+ * log. The caller frees *ret.
+ */
 int log_reader_open(int dirfd, struct log_reader **ret, struct error *err);
 struct log_reader *log_reader_free(struct log_reader *r);
 

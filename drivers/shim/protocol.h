@@ -13,8 +13,9 @@
  * Order on the launcher's socket. The hub says HELLO with its epoch; nothing else is accepted
  * before it. A HELLO with an epoch below the highest one seen ends that connection; otherwise it
  * ends the connection of the hub before. The launcher answers with HELLO when every LAUNCH of
- * earlier connections is settled: the shim has the session's lock and its `started` file exists, or
- * it never will. After that the files of a session say all there is to know about it (session_dir.h).
+ * earlier connections, also those to a launcher that died, is settled: the shim has the session's
+ * lock and its `started` file exists, or it never will. After that the files of a session say all
+ * there is to know about it (session_dir.h).
  *
  * Each LAUNCH is answered by STARTED or FAILED on the same connection, unless launcher or
  * connection dies. Each REAP is answered by REAPED.
@@ -30,8 +31,8 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-/* Raised when a message or a record changes. Launcher and hub of different versions refuse each
- * other; a shim that outlives an upgrade is told apart by the version in its messages. */
+/* Raised when a message changes. Launcher and hub of different versions refuse each other. A shim that
+ * outlives such an upgrade cannot be signalled; its end is still found, from its records. */
 #define SHIM_PROTOCOL 1U
 
 /* Names of the files in the runtime directory. */

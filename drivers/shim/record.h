@@ -42,7 +42,7 @@ struct launch_header {
 	uint32_t n_argv;
 	uint32_t n_env;
 	int64_t timeout_ms;       /* 0: none */
-	uint64_t log_quota_bytes; /* 0: none */
+	uint64_t log_quota_bytes; /* 0: LOG_QUOTA_MAX_BYTES (log_format.h) */
 	uint64_t forbidden_dev;   /* st_dev of the mount itself; 0: none */
 	int64_t cpu_millis;       /* thousandths of a CPU; 0: no limit */
 	int64_t memory_mb;        /* MiB; 0: no limit */

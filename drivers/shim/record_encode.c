@@ -9,15 +9,19 @@
 #include "core/error.h"
 #include "core/owner.h"
 
+#ifndef MFD_NOEXEC_SEAL
+#define MFD_NOEXEC_SEAL 0x0008U
+#endif
+
 static int check_request(const struct launch_request *q, struct error *err)
 {
 	const struct {
 		const char *field;
 		int64_t value;
 	} numbers[] = {{"timeout_minutes", q->timeout_ms},
-		       {"limits.cpu_millis", q->cpu_millis},
-		       {"limits.memory_mb", q->memory_mb},
-		       {"limits.pids", q->pids}};
+		       {"resource_limits.cpu_millis", q->cpu_millis},
+		       {"resource_limits.memory_mb", q->memory_mb},
+		       {"resource_limits.pids", q->pids}};
 
 	for (size_t i = 0; i < ARRAY_SIZE(numbers); i++)
 		if (numbers[i].value < 0) {
@@ -108,6 +112,16 @@ static void fill(char *p, size_t size, const struct launch_request *q)
 		p = stpcpy(p, q->env[i]) + 1;
 }
 
+/* Newer kernels may insist on memory that cannot be executed; older ones do not know the flag. */
+static int create_memfd(void)
+{
+	int fd = memfd_create("cloop-launch", MFD_CLOEXEC | MFD_ALLOW_SEALING | MFD_NOEXEC_SEAL);
+
+	if (fd < 0 && errno == EINVAL)
+		fd = memfd_create("cloop-launch", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+	return fd;
+}
+
 int launch_record_encode(const struct launch_request *request, int *ret_fd, struct error *err)
 {
 	int r = check_request(request, err);
@@ -122,7 +136,7 @@ int launch_record_encode(const struct launch_request *request, int *ret_fd, stru
 		return r;
 	}
 
-	AUTO_CLOSE int fd = memfd_create("cloop-launch", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+	AUTO_CLOSE int fd = create_memfd();
 	if (fd < 0 || ftruncate(fd, (off_t)size) < 0)
 		return error_set(err, errno, "no memory for a launch record: %s",
 				 strerrordesc_np(errno));

@@ -262,7 +262,7 @@ int session_started_set_pid(int started_fd, int32_t pid, uint64_t starttime)
 
 int session_started_read(int dir, uint64_t serial, uint32_t attempt, struct session_started *ret)
 {
-	struct session_started record;
+	struct session_started record = {0};
 	char name[FILE_NAME_MAX];
 
 	file_name("started", attempt, false, name);
@@ -309,7 +309,7 @@ int session_exit_write(int dir, uint64_t serial, uint32_t attempt, const struct 
 
 int session_exit_read(int dir, uint64_t serial, uint32_t attempt, struct shim_exit *ret)
 {
-	struct session_exit record;
+	struct session_exit record = {0};
 	char name[FILE_NAME_MAX];
 
 	file_name("exit", attempt, false, name);

@@ -24,7 +24,7 @@
 #define END_LAST_MS 100
 #define WRITE_RETRY_MS 1000
 /* The kernel ends others first. */
-#define SHIM_OOM_SCORE -900
+#define SHIM_OOM_SCORE (-900)
 
 /* Signals that end a process by themselves: a service manager or a terminal sends them to everybody,
  * and shims go on. */
@@ -60,7 +60,9 @@ static int set_up(struct shim *shim)
 	    prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) < 0)
 		return -errno;
 	shim->child_fd = signalfd(-1, &child, SFD_CLOEXEC | SFD_NONBLOCK);
-	if (shim->child_fd < 0)
+	/* Opened anew: a lock belongs to the open file, which a fork shares. */
+	shim->gate_fd = openat(shim->host->sockets_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (shim->child_fd < 0 || shim->gate_fd < 0)
 		return -errno;
 	(void)prctl(PR_SET_NAME, "cloop-shim", 0, 0, 0);
 	lower_oom_score(shim->host->origin.oom_score_adj);
@@ -139,7 +141,6 @@ static void describe_end(struct shim *shim)
 	}
 	e->pid = s->pid;
 	e->started_at_ns = s->started.started_at_ns;
-	e->finished_at_ns = clock_now_ns();
 	e->log_bytes = s->log.log_bytes;
 	e->log_dropped_bytes = s->log.dropped_bytes;
 }
@@ -213,6 +214,7 @@ static void reap(struct shim *shim)
 		if (pid != s->pid || s->reaped)
 			continue;
 		s->reaped = true;
+		s->exit.finished_at_ns = clock_now_ns();
 		s->wait_status = status;
 	}
 }

@@ -22,6 +22,7 @@
 
 /* What the launcher hands to every shim it forks. */
 struct shim_host {
+	pid_t launcher;
 	int sessions_fd; /* the sessions directory */
 	int sockets_fd;  /* <runtime-dir>/shims */
 	struct cgroup_tree cgroups;

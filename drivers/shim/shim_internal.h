@@ -49,6 +49,7 @@ struct shim {
 	const struct shim_host *host;
 	int launcher_fd; /* -1: the launcher is gone */
 	int child_fd;    /* signalfd for SIGCHLD */
+	int gate_fd;     /* the directory of sockets; locked while a session is claimed */
 	struct shim_session s;
 	uint8_t keys[SHIM_KEYS_MAX][SHIM_KEY_BYTES];
 };

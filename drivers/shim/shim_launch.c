@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/timerfd.h>
 #include <unistd.h>
 
@@ -85,6 +86,20 @@ static int arm_timer(struct shim_session *s)
 	s->timer_fd = timerfd_create(CLOCK_BOOTTIME, TFD_CLOEXEC | TFD_NONBLOCK);
 	if (s->timer_fd < 0 || timerfd_settime(s->timer_fd, TFD_TIMER_ABSTIME, &at, NULL) < 0)
 		return -errno;
+	return 0;
+}
+
+/*
+ * Nothing is claimed for a launcher that is gone: the hub has been told, or will be, that the launch
+ * is not on its way. A launcher that is started later waits for this lock before it says so.
+ */
+static int enter_gate(struct shim *shim)
+{
+	while (flock(shim->gate_fd, LOCK_SH) < 0)
+		if (errno != EINTR)
+			return fail(&shim->s, SHIM_STEP_SHIM, -errno, NULL);
+	if (getppid() != shim->host->launcher)
+		return fail(&shim->s, SHIM_STEP_SHIM, -ECANCELED, NULL);
 	return 0;
 }
 
@@ -178,9 +193,13 @@ static int prepare(struct shim *shim)
 	const char *file = NULL;
 	char name[CGROUP_NAME_MAX];
 
+	uint64_t quota = h->log_quota_bytes != 0 ? h->log_quota_bytes : LOG_QUOTA_MAX_BYTES;
 	int r = fault_point("shim.log_open");
 	if (r == 0)
-		r = log_writer_open(&s->log, s->dir_fd, h->log_quota_bytes, s->attempt > 1);
+		r = log_writer_open_attempt(&s->log, s->dir_fd, quota, s->attempt);
+	/* A launch of this attempt failed after it had opened the log. */
+	if (r == -EINVAL && s->attempt > 1)
+		r = log_writer_open(&s->log, s->dir_fd, quota, true);
 	if (r < 0)
 		return fail(s, SHIM_STEP_LOG, r, "log");
 	s->has_log = true;
@@ -209,7 +228,11 @@ int shim_launch(struct shim *shim, int record_fd, uint64_t serial, uint32_t atte
 	if (r < 0)
 		return fail(s, SHIM_STEP_RECORD, r, NULL);
 	set_deadline(s);
-	if (claim(shim) < 0)
+	r = enter_gate(shim);
+	if (r == 0)
+		r = claim(shim);
+	(void)flock(shim->gate_fd, LOCK_UN);
+	if (r < 0)
 		return -1;
 
 	struct shim_message m;

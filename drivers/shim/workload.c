@@ -226,9 +226,10 @@ __attribute__((noreturn)) static void become_workload(const struct workload_plan
 /* clone3() as fork, with a pidfd, into the unified group when into >= 0. */
 static pid_t clone_process(int into, int *ret_pidfd)
 {
+	int pidfd = -1;
 	struct clone_args args = {
 		.flags = CLONE_PIDFD,
-		.pidfd = (uintptr_t)ret_pidfd,
+		.pidfd = (uintptr_t)&pidfd,
 		.exit_signal = SIGCHLD,
 	};
 
@@ -236,7 +237,10 @@ static pid_t clone_process(int into, int *ret_pidfd)
 		args.flags |= CLONE_INTO_CGROUP;
 		args.cgroup = (__u64)into;
 	}
-	return (pid_t)syscall(SYS_clone3, &args, sizeof(args));
+	pid_t pid = (pid_t)syscall(SYS_clone3, &args, sizeof(args));
+	if (pid > 0)
+		*ret_pidfd = pidfd;
+	return pid;
 }
 
 int workload_spawn(const struct workload_plan *plan, pid_t *ret_pid, int *ret_pidfd)

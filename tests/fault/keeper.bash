@@ -1,4 +1,5 @@
 # What the keeper's tests share. The stand-ins are in $STAND_INS; everything of a test is below $T.
+# shellcheck shell=bash disable=SC2154,SC2174
 
 keeper_setup() {
 	T=$BATS_TEST_TMPDIR
@@ -70,7 +71,7 @@ until_() {
 
 # The pid of the latest hub, of the latest that became ready, of the latest launcher.
 hub() { tail -n 1 "$STATE/hubs" | cut -d ' ' -f 1; }
-ready() { tail -n 1 "$STATE/ready" | cut -d ' ' -f 1; }
+ready() { until_ test -s "$STATE/ready" && tail -n 1 "$STATE/ready" | cut -d ' ' -f 1; }
 launcher() { until_ test -s "$STATE/launchers" && tail -n 1 "$STATE/launchers"; }
 keeper() { keeper_of "$(hub)"; }
 keeper_of() { ps -o ppid= -p "$1" | tr -d ' '; }

@@ -1,4 +1,5 @@
 #!/usr/bin/env bats
+# shellcheck disable=SC2030,SC2031,SC2119,SC2120,SC2153,SC2154,SC2174 # each test is a process, and bats sets its own
 # The service through the lives and deaths of its processes.
 
 load keeper.bash
@@ -157,6 +158,7 @@ teardown() { keeper_teardown; }
 
 @test "without a ready hub for ten seconds callers get EIO, and it heals" {
 	serve
+	# shellcheck disable=SC2217 # it only has the file open
 	sleep 60 <"$MNT/hello" 3>&- &
 	opener=$!
 	BACKGROUND+=("$opener")

@@ -1,4 +1,5 @@
 #!/usr/bin/env bats
+# shellcheck disable=SC2030,SC2031,SC2119,SC2120,SC2153,SC2154,SC2174 # each test is a process, and bats sets its own
 # Each refusal of `cloopd serve` is one sentence that names the path and the remedy.
 
 load keeper.bash

@@ -1,4 +1,5 @@
 #!/usr/bin/env bats
+# shellcheck disable=SC2030,SC2031,SC2119,SC2120,SC2153,SC2154,SC2174 # each test is a process, and bats sets its own
 # The service of an ordinary user, mounted through fusermount3.
 
 load keeper.bash
@@ -66,6 +67,7 @@ answers() { [ "$(as_user timeout 5 cat "$MNT/hello" 2>/dev/null)" = "$1" ]; }
 
 @test "busy, then lazily" {
 	serve
+	# shellcheck disable=SC2016 # expanded by the inner shell
 	(exec setpriv --reuid $NOBODY --regid $NOBODY --clear-groups sh -c 'cd "$1" && exec sleep 60' - "$MNT" 3>&-) &
 	BACKGROUND+=("$!")
 	until_ link_is "/proc/$!/cwd" "$MNT"

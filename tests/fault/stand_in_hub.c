@@ -3,14 +3,15 @@
  * without a FUSE library, and misbehaves on demand.
  *
  * The tree has three files: `hello` (the text ANSWER), `slow` (the same, after a moment, so that
- * there are requests in flight), `wait` (blocks until <state-dir>/release exists, or until the end).
+ * there are requests in flight), `wait` (blocks until <state-dir>/release exists, or the end).
  *
  * <state-dir>/behave holds a word that each hub reads when it starts:
  *	crash	exits at once			hang	never says READY
  *	poison	dies of the first LOOKUP	deaf	ignores KEEPER_STOP
  *	refuse	says so				nudge	makes the nudger read `wait`
- * <state-dir>/hubs gets a line "pid ANSWER nudger-pid" from each that starts, <state-dir>/ready from
- * each that said READY, <state-dir>/nudgers the pid of each nudger that the keeper tells of.
+ * <state-dir>/hubs gets a line "pid ANSWER nudger-pid" from each that starts,
+ * <state-dir>/ready from each that said READY, <state-dir>/nudgers the pid of each nudger that the
+ * keeper tells of.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -23,7 +24,6 @@
 #include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
-#include <sys/uio.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -43,6 +43,7 @@
 #define SLOW_MS 15
 #define TURN_MS 5
 #define GOODBYE_MS 300
+#define REPLY_MAX 512
 #define TEXT ANSWER "\n"
 
 enum { NODE_HELLO = 2, NODE_SLOW, NODE_WAIT };
@@ -80,18 +81,18 @@ static void say(const struct stand_in *s, uint32_t type, const char *text)
 
 /* --- INIT ----------------------------------------------------------------------------------- */
 
-static size_t build_init_reply(const struct fuse_in_header *in, char reply[static AREA_INIT_MAX])
+static size_t build_init_reply(const struct fuse_in_header *in, char text[static AREA_INIT_MAX])
 {
-	const struct fuse_out_header header = {
-		.len = sizeof(header) + sizeof(struct fuse_init_out), .unique = in->unique};
+	const struct fuse_out_header header = {.len = sizeof(header) + sizeof(struct fuse_init_out),
+					       .unique = in->unique};
 	const struct fuse_init_out body = {.major = FUSE_KERNEL_VERSION,
 					   .minor = FUSE_KERNEL_MINOR_VERSION,
 					   .max_background = 64,
 					   .congestion_threshold = 48,
 					   .max_write = MAX_WRITE};
 
-	memcpy(reply, &header, sizeof(header));
-	memcpy(reply + sizeof(header), &body, sizeof(body));
+	memcpy(text, &header, sizeof(header));
+	memcpy(text + sizeof(header), &body, sizeof(body));
 	return header.len;
 }
 
@@ -122,7 +123,7 @@ static void answer_init(struct stand_in *s)
 
 int hub_check_init(const struct hub_options *options)
 {
-	char reply[AREA_INIT_MAX];
+	char text[AREA_INIT_MAX];
 	struct area_header h;
 	struct error err;
 
@@ -130,8 +131,8 @@ int hub_check_init(const struct hub_options *options)
 		(void)fprintf(stderr, "%s\n", err.reason);
 		return 1;
 	}
-	size_t len = build_init_reply((const struct fuse_in_header *)h.init, reply);
-	if (len == h.init_reply_len && memcmp(reply, h.init_reply, len) == 0)
+	size_t len = build_init_reply((const struct fuse_in_header *)h.init, text);
+	if (len == h.init_reply_len && memcmp(text, h.init_reply, len) == 0)
 		return 0;
 	(void)fprintf(stderr, "another INIT\n");
 	return 1;
@@ -142,11 +143,18 @@ int hub_check_init(const struct hub_options *options)
 static void reply(struct stand_in *s, const struct fuse_in_header *in, int error, const void *data,
 		  size_t len)
 {
-	struct fuse_out_header out = {.len = (uint32_t)(sizeof(out) + len), .error = error,
-				      .unique = in->unique};
-	const struct iovec iov[] = {{&out, sizeof(out)}, {(void *)(uintptr_t)data, len}};
+	const struct fuse_out_header out = {
+		.len = (uint32_t)(sizeof(out) + len), .error = error, .unique = in->unique};
+	char message[sizeof(out) + REPLY_MAX];
 
-	if (writev(s->o->fuse_fd, iov, len ? 2 : 1) < 0 && errno != ENOENT && errno != EINVAL)
+	/*
+	 * Memory that was written just now: when a page of a reply has yet to be fetched while
+	 * SIGKILL is on its way, the kernel gives up the copy, and the caller gets EIO.
+	 */
+	memcpy(message, &out, sizeof(out));
+	if (len > 0)
+		memcpy(message + sizeof(out), data, len);
+	if (write(s->o->fuse_fd, message, out.len) < 0 && errno != ENOENT && errno != EINVAL)
 		exit(6);
 	area_request_done(s->area, in->unique);
 }
@@ -193,12 +201,14 @@ static void open_file(struct stand_in *s, const struct fuse_in_header *in)
 static void read_dir(struct stand_in *s, const struct fuse_in_header *in)
 {
 	const struct fuse_read_in *r = (const struct fuse_read_in *)(in + 1);
-	char out[512] = {0};
+	char out[REPLY_MAX] = {0};
 	size_t at = 0;
 
 	for (uint64_t i = r->offset; i < ARRAY_SIZE(names); i++) {
-		struct fuse_dirent d = {.ino = names[i].node, .off = i + 1,
-					.namelen = (uint32_t)strlen(names[i].name), .type = DT_REG};
+		struct fuse_dirent d = {.ino = names[i].node,
+					.off = i + 1,
+					.namelen = (uint32_t)strlen(names[i].name),
+					.type = DT_REG};
 
 		memcpy(out + at, &d, sizeof(d));
 		memcpy(out + at + FUSE_NAME_OFFSET, names[i].name, d.namelen);

@@ -143,7 +143,7 @@ start() {
 
 # now SESSION FILE
 now() {
-	cat "$M/sessions/$1/$2"
+	me cat "$M/sessions/$1/$2"
 }
 
 # ended SESSION…: waits, and prints what `wait` says.
@@ -151,7 +151,7 @@ ended() {
 	local id
 
 	for id; do
-		cat "$M/sessions/$id/wait"
+		me cat "$M/sessions/$id/wait"
 	done
 }
 
@@ -200,7 +200,10 @@ keeper() {
 # What the daemon says is kept, run by run.
 hub_is_ready() {
 	grep -q '^cloopd: serving ' "$1" && return
-	kill -0 "$(keeper)" || fail "the hub did not start: $(cat "$1")" || exit
+	if keeper_is_gone; then
+		fail "the hub did not start: $(cat "$1")"
+		exit 1
+	fi
 	return 1
 }
 
@@ -261,10 +264,10 @@ hub_kill() {
 sessions_end() {
 	local id
 
-	for id in $(ls "$M/sessions"); do
+	for id in $(me ls "$M/sessions"); do
 		if [[ $(now "$id" exit_code) == '' ]]; then
-			echo kill > "$M/sessions/$id/signal"
-			cat "$M/sessions/$id/wait" > /dev/null
+			put "$M/sessions/$id/signal" kill
+			ended "$id" > /dev/null
 		fi
 	done
 }
@@ -293,7 +296,7 @@ hub_end() {
 	local INSTANCE said
 
 	INSTANCE=$(stat -c '%D-' "$D/home/run")$(printf '%x' "$(stat -c %i "$D/home/run")")
-	WHO='' sessions_end
+	WHO=${HUB_USER-} sessions_end
 	hub_stop
 	eventually hub_has_no_processes || fail "left: $(hub_processes)" || return
 	eventually hub_has_no_groups || fail "left: $(hub_groups)" || return
@@ -311,7 +314,7 @@ hub_end() {
 hub_clean() {
 	if [[ -n ${D-} ]]; then
 		if ! keeper_is_gone; then
-			sessions_end 2> /dev/null || true
+			WHO=${HUB_USER-} sessions_end 2> /dev/null || true
 			hub_stop || kill -9 "$(keeper)" || true
 			umount -l "$M" 2> /dev/null || true
 		fi

@@ -234,8 +234,9 @@ kind_of() {
 }
 
 @test "times are those of what the files show" {
-	local dir name kind mode owner path now created times
+	local dir name kind mode owner path now created times TALKS
 
+	TALKS=$(start "$(script 'while :; do echo talk; sleep 0.1; done')")
 	now=$(date +%s)
 	while read -r dir name kind mode owner; do
 		path=$M/$(path_of "$dir" "$name" "$(object_of "$dir")")
@@ -255,10 +256,26 @@ kind_of() {
 	times=$(stat -c %y "$M/executors")
 	rmdir "$M/executors/third"
 	[[ $(stat -c %y "$M/executors") > $times ]]
+	# A log's, with the output.
+	times=$(stat -c %y "$M/sessions/$TALKS/log")
+	eventually is_newer "$M/sessions/$TALKS/log" "$times"
+	# The root's, with what each shows.
+	times=$(stat -c '%n %y' "$M/default_id" "$M/error")
+	ended "$(start "$(spec /bin/true)")"
+	equal "$(stat -c '%n %y' "$M/default_id" "$M/error")" "$times"
+	echo second > "$M/default_id"
+	echo local > "$M/default_id"
+	[[ $(stat -c %y "$M/default_id") > $(stat -c %y "$M/error") ]]
 	# Nothing that did not change has another time when it is looked at again.
-	times=$(stat -c '%n %y' "$M/sessions/$DONE/"* "$M/executors/second/"*)
+	put "$M/sessions/$TALKS/signal" kill
+	ended "$TALKS"
+	times=$(stat -c '%n %y' "$M"/* "$M/sessions/$DONE/"* "$M/executors/second/"*)
 	sleep 0.02
-	equal "$(stat -c '%n %y' "$M/sessions/$DONE/"* "$M/executors/second/"*)" "$times"
+	equal "$(stat -c '%n %y' "$M"/* "$M/sessions/$DONE/"* "$M/executors/second/"*)" "$times"
+}
+
+is_newer() {
+	[[ $(stat -c %y "$1") > $2 ]]
 }
 
 @test "only what takes writes can be opened for writing, by root as well" {

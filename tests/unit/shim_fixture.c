@@ -14,6 +14,7 @@
 
 #include "drivers/shim/process.h"
 #include "tests/unit/test.h"
+#include "tests/unit/tree_remove.h"
 
 static const char *const default_env[] = {"PATH=/usr/local/bin:/usr/bin:/bin"};
 
@@ -214,7 +215,8 @@ struct fixture *fixture_open_with(const char *fault, enum fixture_groups groups)
 	assert_non_null(f);
 	/* Orphans come to us, so that we see whether any are left. */
 	assert_int_equal(prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0), 0);
-	(void)strcpy(f->dir, "/tmp/cloop-shim-XXXXXX");
+	const char *tmp = getenv("TMPDIR");
+	(void)snprintf(f->dir, sizeof(f->dir), "%s/cloop-shim-XXXXXX", tmp ? tmp : "/tmp");
 	assert_non_null(mkdtemp(f->dir));
 	assert_int_equal(chmod(f->dir, 0755), 0);
 	/* What one test leaves does not make the next one fail. */
@@ -249,7 +251,7 @@ bool fixture_turn(struct fixture *f, uint64_t *deadline)
 	return uv_now(&f->loop) < *deadline;
 }
 
-bool fixture_alive(pid_t pid)
+char fixture_state(pid_t pid)
 {
 	char path[64], text[512];
 
@@ -257,10 +259,19 @@ bool fixture_alive(pid_t pid)
 	AUTO_CLOSE int fd = open(path, O_RDONLY | O_CLOEXEC);
 	ssize_t n = fd < 0 ? -1 : read(fd, text, sizeof(text) - 1);
 	if (n <= 0)
-		return false;
+		return 0;
 	text[n] = '\0';
 	const char *p = strrchr(text, ')');
-	return p && p[2] != 'Z' && p[2] != 'X';
+	if (!p || p[1] != ' ')
+		return 0;
+	return p[2];
+}
+
+bool fixture_alive(pid_t pid)
+{
+	char state = fixture_state(pid);
+
+	return state != 0 && state != 'Z' && state != 'X';
 }
 
 int fixture_number(const struct fixture *f, const char *name)
@@ -290,21 +301,61 @@ pid_t fixture_shim(const struct fixture *f, uint64_t serial)
 	return started.shim_pid;
 }
 
+/* nftw() has no argument for its callback. */
+static char group_name[24];
+
+static int find_group(const char *path, const struct stat *st, int type, struct FTW *ftw)
+{
+	(void)st;
+	(void)type;
+	return strncmp(path + ftw->base, group_name, strlen(group_name)) == 0;
+}
+
 bool fixture_left(const struct fixture *f, uint64_t serial)
 {
 	AUTO_CLOSE int dir = session_dir_open(f->sessions_fd, serial);
-	char command[256];
 
 	if (dir >= 0)
 		return true;
+	(void)snprintf(group_name, sizeof(group_name), "%016llx.", (unsigned long long)serial);
 	for (size_t i = 0; i < ARRAY_SIZE(mounts); i++) {
-		(void)snprintf(command, sizeof(command),
-			       "test -z \"$(find %s/%s -name '%016llx*' 2>/dev/null)\"", mounts[i],
-			       f->cgroup_parent, (unsigned long long)serial);
-		if (system(command) != 0)
+		char path[160];
+
+		(void)snprintf(path, sizeof(path), "%s/%s", mounts[i], f->cgroup_parent);
+		if (nftw(path, find_group, 16, FTW_PHYS) > 0)
 			return true;
 	}
 	return false;
+}
+
+/* Counts the launcher's children; returns one that has stopped, 0 when there is none. */
+static pid_t look_at_shims(const struct fixture *f, int *ret_n)
+{
+	char path[64];
+	pid_t stopped = 0;
+	int pid;
+
+	(void)snprintf(path, sizeof(path), "/proc/%d/task/%d/children", f->launcher, f->launcher);
+	AUTO_FCLOSE FILE *children = fopen(path, "re");
+	for (*ret_n = 0; children && fscanf(children, "%d", &pid) == 1; (*ret_n)++)
+		if (fixture_state(pid) == 'T')
+			stopped = pid;
+	return stopped;
+}
+
+int fixture_shims(const struct fixture *f)
+{
+	int n;
+
+	(void)look_at_shims(f, &n);
+	return n;
+}
+
+pid_t fixture_stopped_shim(const struct fixture *f)
+{
+	int n;
+
+	return look_at_shims(f, &n);
 }
 
 static void check_groups_gone(const struct fixture *f)
@@ -354,8 +405,6 @@ static void check_processes_gone(void)
 
 void fixture_close(struct fixture *f)
 {
-	char command[128];
-
 	/* Sessions that a test left running are its own fault; they would never end here. */
 	if (f->client)
 		f->client = shim_client_free(f->client);
@@ -376,8 +425,7 @@ void fixture_close(struct fixture *f)
 	(void)close_fd(f->sessions_fd);
 	(void)close_fd(f->runtime_fd);
 	(void)close_fd(f->dir_fd);
-	(void)snprintf(command, sizeof(command), "rm -rf %s", f->dir);
-	assert_int_equal(system(command), 0);
+	assert_int_equal(tree_remove(f->dir), 0);
 	free(f);
 }
 
@@ -444,6 +492,7 @@ void fixture_signal(struct fixture *f, uint64_t serial, uint8_t key, enum shim_s
 	bool done = false;
 	struct error err;
 
+	fixture_until(f, f->outcomes[serial].n_started == 1);
 	if (shim_client_signal(f->client, serial, 1, bytes, signal, on_signalled, &done, &err) < 0)
 		fail_msg("signal: %s", err.reason);
 	fixture_until(f, done);

@@ -92,6 +92,12 @@ void fixture_write(const struct fixture *f, const char *name, const char *text, 
 bool fixture_left(const struct fixture *f, uint64_t serial);
 /* The pid of the shim of a session, from its record. */
 pid_t fixture_shim(const struct fixture *f, uint64_t serial);
+/* How many shims the launcher has. */
+int fixture_shims(const struct fixture *f);
+/* The shim that has stopped, 0 when there is none. */
+pid_t fixture_stopped_shim(const struct fixture *f);
+/* The letter of a process's state ('T': stopped), 0 when there is none. */
+char fixture_state(pid_t pid);
 /* Whether a process is there and no zombie. */
 bool fixture_alive(pid_t pid);
 /* The number in a file of the fixture's directory, 0 until there is one. */

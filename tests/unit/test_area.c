@@ -1,6 +1,6 @@
 /*
- * The area is taken as a dead process left it: the file is compiled in with a hook that copies the
- * memory before and after each word that publishes something, and every copy is attached.
+ * The area is taken as a dead process left it: its files are compiled in with a hook that copies
+ * the memory before and after each word that publishes something, and every copy is attached.
  */
 #include "tests/unit/test.h"
 
@@ -12,8 +12,10 @@
 static void snapshot(void);
 
 #define AREA_PUBLISH_HOOK() snapshot()
-// NOLINTNEXTLINE(bugprone-suspicious-include)
+// NOLINTBEGIN(bugprone-suspicious-include)
 #include "fs/area.c"
+#include "fs/area_blob.c"
+// NOLINTEND(bugprone-suspicious-include)
 
 #define SNAPSHOTS_MAX 256
 
@@ -38,7 +40,8 @@ static int copy_of(int fd)
 	while ((from = lseek(fd, from, SEEK_DATA)) >= 0) {
 		to = lseek(fd, from, SEEK_HOLE);
 		while (from < to) {
-			size_t n = (size_t)(to - from) < sizeof(buf) ? (size_t)(to - from) : sizeof(buf);
+			size_t n = (size_t)(to - from) < sizeof(buf) ? (size_t)(to - from)
+								     : sizeof(buf);
 
 			assert_int_equal(pread(fd, buf, n, from), (ssize_t)n);
 			if (memcmp(buf, zero, n) != 0)
@@ -135,7 +138,8 @@ static void check_chunks(struct area *a)
 	assert_int_equal(used + a->n_free_chunks, AREA_CHUNKS - 1);
 }
 
-static void assert_blob(const struct area *a, const struct area_blob *b, const char *text, size_t len)
+static void assert_blob(const struct area *a, const struct area_blob *b, const char *text,
+			size_t len)
 {
 	AUTO_FREE char *buf = malloc(len + 1);
 
@@ -145,8 +149,8 @@ static void assert_blob(const struct area *a, const struct area_blob *b, const c
 	assert_memory_equal(buf, text, len);
 }
 
-/* Texts of the sizes at which the chain of chunks changes. */
-static const size_t sizes[] = {17, AREA_CHUNK, 2 * AREA_CHUNK + 1};
+/* Texts of the lengths at which the chain of chunks changes. */
+static const size_t lengths[] = {17, AREA_CHUNK, 2 * AREA_CHUNK + 1};
 
 static char *text_of(char letter, size_t len)
 {
@@ -181,8 +185,12 @@ static void assert_request(struct area *a, uint64_t unique, uint32_t len)
 
 static void a_request_is_never_lost_and_never_there_twice(void **state)
 {
-	static const uint32_t lens[] = {48, AREA_SMALL_SIZE, AREA_SMALL_SIZE + 1, AREA_MEDIUM_SIZE,
-					AREA_MEDIUM_SIZE + 1, AREA_MAX_REQUEST};
+	static const uint32_t lens[] = {48,
+					AREA_SMALL_SIZE,
+					AREA_SMALL_SIZE + 1,
+					AREA_MEDIUM_SIZE,
+					AREA_MEDIUM_SIZE + 1,
+					AREA_MAX_REQUEST};
 
 	(void)state;
 	for (size_t l = 0; l < ARRAY_SIZE(lens); l++) {
@@ -225,7 +233,8 @@ static void a_request_is_never_lost_and_never_there_twice(void **state)
 
 static void requests_without_an_answer_are_not_kept(void **state)
 {
-	static const uint32_t opcodes[] = {FUSE_FORGET, FUSE_BATCH_FORGET, FUSE_INTERRUPT, FUSE_INIT};
+	static const uint32_t opcodes[] = {FUSE_FORGET, FUSE_BATCH_FORGET, FUSE_INTERRUPT,
+					   FUSE_INIT};
 
 	(void)state;
 	for (size_t i = 0; i < ARRAY_SIZE(opcodes); i++) {
@@ -251,7 +260,7 @@ static void many_requests_come_and_go(void **state)
 	uint64_t random = 1;
 
 	(void)state;
-	/* A table of which every place was used often, removals from the middle of runs included. */
+	/* Every place of the table is used often, and emptied in the middle of runs. */
 	for (uint64_t unique = 2; unique < 200000; unique += 2) {
 		stage(a, unique, FUSE_READ, 80);
 		(void)area_request_keep(a, unique, 80);
@@ -276,6 +285,53 @@ static void many_requests_come_and_go(void **state)
 		area_request_done(a, list[i]);
 	}
 	assert_int_equal(a->n_free_slots[CLASS_SMALL], AREA_SMALL_COUNT);
+	area_free(a);
+}
+
+/* A held WRITE whose bytes are in its document gives its large slot back, and is never lost. */
+static void a_shrunk_request_is_there_once(void **state)
+{
+	AUTO_CLOSE int fd = create();
+	struct area *a = attach(fd);
+	uint32_t len = 0;
+
+	(void)state;
+	stage(a, 5, FUSE_WRITE, AREA_MEDIUM_SIZE + 1);
+	(void)area_request_keep(a, 5, AREA_MEDIUM_SIZE + 1);
+	area_request_refuse(a, 5, EBUSY);
+	record(fd);
+	snapshot();
+	area_request_shrink(a, 5, 80);
+	snapshot();
+	stop_recording();
+	const struct fuse_in_header *in = area_request_get(a, 5, &len);
+	assert_non_null(in);
+	assert_int_equal(len, 80);
+	assert_int_equal(in->unique, 5);
+	assert_int_equal(in->opcode, FUSE_WRITE);
+	assert_int_equal(area_request_refused(a, 5), EBUSY);
+
+	for (size_t i = 0; i < tape.n; i++) {
+		struct area *next = attach(tape.copies[i]);
+		AUTO_FREE uint64_t *list = NULL;
+
+		assert_int_equal(area_requests(next, &list), 1);
+		assert_int_equal(list[0], 5);
+		assert_int_equal(area_request_refused(next, 5), EBUSY);
+		area_request_done(next, 5);
+		assert_int_equal(area_request_refused(next, 5), 0);
+		area_free(next);
+	}
+	erase_tape();
+
+	/* So any number of them leaves room for large requests. */
+	for (uint64_t unique = 7; unique < 7 + 20 * AREA_LARGE_COUNT; unique += 2) {
+		assert_true(area_can_take(a));
+		stage(a, unique, FUSE_WRITE, AREA_MAX_REQUEST);
+		(void)area_request_keep(a, unique, AREA_MAX_REQUEST);
+		assert_int_equal(area_request_refused(a, unique), 0);
+		area_request_shrink(a, unique, 80);
+	}
 	area_free(a);
 }
 
@@ -377,22 +433,22 @@ static void check_append(uint64_t fh, uint64_t unique, const char *before, const
 static void a_write_is_appended_exactly_once(void **state)
 {
 	(void)state;
-	for (size_t first = 0; first < ARRAY_SIZE(sizes); first++)
-		for (size_t second = 0; second < ARRAY_SIZE(sizes); second++) {
+	for (size_t first = 0; first < ARRAY_SIZE(lengths); first++)
+		for (size_t second = 0; second < ARRAY_SIZE(lengths); second++) {
 			AUTO_CLOSE int fd = create();
-			AUTO_FREE char *x = text_of('x', sizes[first]);
-			AUTO_FREE char *y = text_of('y', sizes[second]);
+			AUTO_FREE char *x = text_of('x', lengths[first]);
+			AUTO_FREE char *y = text_of('y', lengths[second]);
 			struct area *a = attach(fd);
 			struct area_handle *h = open_handle(a, 2);
 			uint64_t fh = h->fh;
 
 			record(fd);
-			assert_int_equal(area_document_append(a, h, 4, x, sizes[first]), 0);
+			assert_int_equal(area_document_append(a, h, 4, x, lengths[first]), 0);
 			stop_recording();
 			check_append(fh, 4, "", x);
 
 			record(fd);
-			assert_int_equal(area_document_append(a, h, 6, y, sizes[second]), 0);
+			assert_int_equal(area_document_append(a, h, 6, y, lengths[second]), 0);
 			stop_recording();
 			check_append(fh, 6, x, y);
 			area_free(a);
@@ -402,19 +458,19 @@ static void a_write_is_appended_exactly_once(void **state)
 static void a_second_document_has_nothing_of_the_first(void **state)
 {
 	(void)state;
-	for (size_t first = 0; first < ARRAY_SIZE(sizes); first++)
-		for (size_t second = 0; second < ARRAY_SIZE(sizes); second++) {
+	for (size_t first = 0; first < ARRAY_SIZE(lengths); first++)
+		for (size_t second = 0; second < ARRAY_SIZE(lengths); second++) {
 			AUTO_CLOSE int fd = create();
-			AUTO_FREE char *x = text_of('x', sizes[first]);
-			AUTO_FREE char *y = text_of('y', sizes[second]);
+			AUTO_FREE char *x = text_of('x', lengths[first]);
+			AUTO_FREE char *y = text_of('y', lengths[second]);
 			struct area *a = attach(fd);
 			struct area_handle *h = open_handle(a, 2);
 			uint64_t fh = h->fh;
 
-			assert_int_equal(area_document_append(a, h, 4, x, sizes[first]), 0);
+			assert_int_equal(area_document_append(a, h, 4, x, lengths[first]), 0);
 			area_blob_clear(a, &h->doc, h->uid);
 			record(fd);
-			assert_int_equal(area_document_append(a, h, 6, y, sizes[second]), 0);
+			assert_int_equal(area_document_append(a, h, 6, y, lengths[second]), 0);
 			stop_recording();
 			check_append(fh, 6, "", y);
 			area_free(a);
@@ -424,18 +480,18 @@ static void a_second_document_has_nothing_of_the_first(void **state)
 static void a_text_is_old_or_new_or_empty(void **state)
 {
 	(void)state;
-	for (size_t first = 0; first < ARRAY_SIZE(sizes); first++)
-		for (size_t second = 0; second < ARRAY_SIZE(sizes); second++) {
+	for (size_t first = 0; first < ARRAY_SIZE(lengths); first++)
+		for (size_t second = 0; second < ARRAY_SIZE(lengths); second++) {
 			AUTO_CLOSE int fd = create();
-			AUTO_FREE char *x = text_of('x', sizes[first]);
-			AUTO_FREE char *y = text_of('y', sizes[second]);
+			AUTO_FREE char *x = text_of('x', lengths[first]);
+			AUTO_FREE char *y = text_of('y', lengths[second]);
 			struct area *a = attach(fd);
 			struct area_handle *h = open_handle(a, 2);
 			uint64_t fh = h->fh;
 
-			assert_int_equal(area_blob_set(a, &h->text, 1000, x, sizes[first]), 0);
+			assert_int_equal(area_blob_set(a, &h->text, 1000, x, lengths[first]), 0);
 			record(fd);
-			assert_int_equal(area_blob_set(a, &h->text, 1000, y, sizes[second]), 0);
+			assert_int_equal(area_blob_set(a, &h->text, 1000, y, lengths[second]), 0);
 			area_blob_clear(a, &h->text, 1000);
 			stop_recording();
 			area_free(a);
@@ -448,7 +504,7 @@ static void a_text_is_old_or_new_or_empty(void **state)
 				check_chunks(next);
 				if (area_blob_read(next, &h->text, 0, &c, 1) == 1)
 					assert_blob(next, &h->text, c == 'x' ? x : y,
-						    c == 'x' ? sizes[first] : sizes[second]);
+						    c == 'x' ? lengths[first] : lengths[second]);
 				area_free(next);
 			}
 			erase_tape();
@@ -754,6 +810,7 @@ int main(void)
 		cmocka_unit_test(a_request_is_never_lost_and_never_there_twice),
 		cmocka_unit_test(requests_without_an_answer_are_not_kept),
 		cmocka_unit_test(many_requests_come_and_go),
+		cmocka_unit_test(a_shrunk_request_is_there_once),
 		cmocka_unit_test(a_full_area_takes_nothing_more),
 		cmocka_unit_test(a_handle_is_there_once_it_is_published),
 		cmocka_unit_test(a_write_is_appended_exactly_once),

@@ -52,8 +52,11 @@ static void what_cannot_be_executed_ends_with_127(void **state)
 {
 	char *argv[] = {(char *)"x", NULL};
 	AUTO_CLOSE int null = open("/dev/null", O_WRONLY | O_CLOEXEC);
-	const struct child_command command = {.exe_fd = -1, .path = "/no/such/program", .argv = argv,
-					      .output_fd = null, .oom_score_adj = CHILD_OOM_KEEP};
+	const struct child_command command = {.exe_fd = -1,
+					      .path = "/no/such/program",
+					      .argv = argv,
+					      .output_fd = null,
+					      .oom_score_adj = CHILD_OOM_KEEP};
 	struct child c = CHILD_NONE;
 	struct child_end end = {0};
 
@@ -73,8 +76,8 @@ static void descriptors_are_handed_on_by_name_only(void **state)
 
 	(void)state;
 	command.fds[command.n_fds++] = given;
-	(void)snprintf(script, sizeof(script), "[ -e /proc/self/fd/%d ] && ! [ -e /proc/self/fd/%d ]",
-		       given, kept);
+	(void)snprintf(script, sizeof(script),
+		       "[ -e /proc/self/fd/%d ] && ! [ -e /proc/self/fd/%d ]", given, kept);
 	assert_int_equal(run(script, &command).value, 0);
 	assert_int_equal(fcntl(given, F_GETFD), FD_CLOEXEC);
 }
@@ -91,7 +94,8 @@ static void signals_have_their_defaults(void **state)
 	(void)signal(SIGHUP, SIG_IGN);
 	assert_int_equal(run("grep -q '^SigBlk:.*[^0]$' /proc/self/status && exit 1;"
 			     "grep '^SigIgn:' /proc/self/status | grep -q '1$' && exit 2; exit 0",
-			     &plain).value,
+			     &plain)
+				 .value,
 			 0);
 	assert_int_equal(run("kill -TERM $$; exit 0", &plain).value, SIGTERM);
 	(void)signal(SIGHUP, SIG_DFL);
@@ -123,8 +127,11 @@ static void limits_and_environment(void **state)
 static void waiting_is_bounded_and_giving_up_is_possible(void **state)
 {
 	char *argv[] = {(char *)"sleep", (char *)"1000", NULL};
-	const struct child_command command = {.exe_fd = -1, .path = "sleep", .argv = argv,
-					      .output_fd = -1, .oom_score_adj = CHILD_OOM_KEEP};
+	const struct child_command command = {.exe_fd = -1,
+					      .path = "sleep",
+					      .argv = argv,
+					      .output_fd = -1,
+					      .oom_score_adj = CHILD_OOM_KEEP};
 	struct child c = CHILD_NONE;
 	struct child_end end;
 

@@ -91,7 +91,7 @@ struct daemon {
 	struct store *store;
 	struct fleet *fleet;
 	struct dispatch *dispatch;
-	unsigned created, removed, forgotten, mended;
+	unsigned created, removed, forgotten, mended, told;
 };
 
 static void on_serial(void *user, uint32_t serial)
@@ -126,6 +126,11 @@ static void on_inflight(void *user, int64_t serial)
 	(void)serial;
 }
 
+static void on_told(void *user)
+{
+	((struct daemon *)user)->told++;
+}
+
 static void on_log(void *user, const char *line)
 {
 	(void)user;
@@ -148,6 +153,7 @@ static const struct dispatch_hooks hooks = {
 	.created = on_created,
 	.removed = on_removed,
 	.inflight = on_inflight,
+	.told = on_told,
 	.log = on_log,
 	.mend = on_mend,
 	.forget = on_forget,
@@ -175,7 +181,7 @@ static void daemon_start(struct daemon *d, const char *db, const char *boot)
 	d->fleet = fleet_new(d->drivers);
 	assert_int_equal(fleet_load(d->fleet, store_reader(d->store), NULL), 0);
 	assert_int_equal(dispatch_new(d->store, d->fleet, boot, &hooks, d, &d->dispatch, NULL), 0);
-	assert_int_equal(dispatch_load(d->dispatch, NULL), 0);
+	assert_int_equal(dispatch_load(d->dispatch, 1, NULL), 0);
 }
 
 static void daemon_end(struct daemon *d)
@@ -350,31 +356,45 @@ static int take_back(struct store_tx *tx, void *serial, struct error *err)
 	return dispatch_apply_take_back(tx, *(uint32_t *)serial, err);
 }
 
+static void signal_refused(void *user, int result, const struct error *err)
+{
+	assert_non_null(err);
+	assert_int_equal(result, -ESTALE);
+	++*(unsigned *)user;
+}
+
 static void a_start_that_fails_leaves_nothing(void **state)
 {
 	const struct help_dir *dir = *state;
+	const struct signal_key key = {1, 2};
 	struct daemon d;
-	struct answer a = {0}, b = {0};
+	struct answer a = {0}, b = {0}, c = {0};
 	struct error err;
 	uint32_t serial;
+	unsigned refused = 0;
 
 	daemon_start(&d, dir->db, BOOT);
 	assert_int_equal(start(&d, "one", "/", 10, 1, &a), 0);
 	assert_int_equal(start(&d, "one", "/", 10, 2, &b), 0);
 	store_flush(d.store);
 	(void)error_set(&err, ENOENT, "cannot execute");
+	assert_int_equal(dispatch_signal(d.dispatch, d.fake.launched, &key, SIGNAL_KILL, signal_refused,
+					 &refused, NULL), 0);
 	dispatch_events.failed(d.dispatch, d.fake.launched, &err);
-	assert_true(a.n == 1 && b.n == 1 && a.code == ENOENT && b.code == ENOENT);
-	/* Exactly one of those who waited takes the row back. */
-	assert_true((a.committed == 0) != (b.committed == 0));
-	serial = a.committed | b.committed;
-	assert_int_equal(start(&d, "one", "/", 10, 3, &b), -EBUSY); /* its name is not free yet */
+	assert_int_equal(refused, 1);
+	/* Who asked first takes the row back; the other hears of it when it is gone. */
+	assert_true(a.n == 1 && a.code == ENOENT && b.n == 0);
+	assert_int_equal(a.committed, d.fake.launched);
+	serial = a.committed;
+	assert_int_equal(start(&d, "one", "/", 10, 3, &c), -EBUSY); /* its name is not free yet */
 	assert_int_equal(help_run(d.store, take_back, &serial, NULL), 0);
 	dispatch_taken_back(d.dispatch, serial);
+	assert_true(b.n == 1 && b.code == ENOENT && b.committed == 0);
 	assert_int_equal(dispatch_find(d.dispatch, "one", &serial), -ENOENT);
 	assert_int_equal(fleet_find(d.fleet, "x")->inflight, 0);
 	assert_int_equal(d.created, 1);
 	assert_int_equal(d.removed, 1);
+	assert_int_equal(d.forgotten, 1);
 	assert_int_equal(start(&d, "one", "/tmp", 10, 4, &b), 0); /* now it is */
 	daemon_end(&d);
 }
@@ -646,7 +666,7 @@ static void what_is_removed_is_gone_and_its_folder_remembered(void **state)
 	assert_int_equal(dispatch_find(d.dispatch, "n2", &serial), 0);
 	assert_non_null(dispatch_get(d.dispatch, serial));
 	assert_int_equal(help_run(d.store, remove_session, &serial, NULL), 0);
-	dispatch_removed(d.dispatch, serial);
+	dispatch_removed(d.dispatch, serial, "n2");
 	assert_int_equal(dispatch_find(d.dispatch, "n2", &serial), -ENOENT);
 	assert_null(dispatch_get(d.dispatch, serial));
 	assert_int_equal(d.forgotten, 1);

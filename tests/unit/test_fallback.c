@@ -120,11 +120,12 @@ static void everything_is_eio_but_what_has_no_answer(void **state)
 		uint32_t opcode;
 		int error;
 	} cases[] = {
-		{FUSE_INIT, 1},	      {FUSE_FORGET, 1},	 {FUSE_BATCH_FORGET, 1}, {FUSE_INTERRUPT, 1},
-		{FUSE_NOTIFY_REPLY, 1}, {FUSE_DESTROY, 0}, {FUSE_RELEASE, 0},	 {FUSE_RELEASEDIR, 0},
-		{FUSE_LOOKUP, -EIO},  {FUSE_GETATTR, -EIO}, {FUSE_STATFS, -EIO}, {FUSE_OPEN, -EIO},
-		{FUSE_READ, -EIO},    {FUSE_WRITE, -EIO},   {FUSE_FLUSH, -EIO},	 {FUSE_POLL, -EIO},
-		{FUSE_OPENDIR, -EIO}, {12345, -EIO},
+		{FUSE_INIT, 1},       {FUSE_FORGET, 1},       {FUSE_BATCH_FORGET, 1},
+		{FUSE_INTERRUPT, 1},  {FUSE_NOTIFY_REPLY, 1}, {FUSE_DESTROY, 0},
+		{FUSE_RELEASE, 0},    {FUSE_RELEASEDIR, 0},   {FUSE_LOOKUP, -EIO},
+		{FUSE_GETATTR, -EIO}, {FUSE_STATFS, -EIO},    {FUSE_OPEN, -EIO},
+		{FUSE_READ, -EIO},    {FUSE_WRITE, -EIO},     {FUSE_FLUSH, -EIO},
+		{FUSE_POLL, -EIO},    {FUSE_OPENDIR, -EIO},   {12345, -EIO},
 	};
 	struct device *d = *state;
 

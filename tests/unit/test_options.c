@@ -6,7 +6,6 @@
 
 #define ARGS_MAX 12
 
-
 static const char *full(const char *name)
 {
 	if (strcmp(name, "HOME") == 0)
@@ -71,7 +70,8 @@ static void usage_errors_name_the_word(void **state)
 		{{"cloopd", "nudger", "--mountpoint", "/m"}, "started by the keeper"},
 		{{"cloopd", "nudger", "--mountpoint", "/m", "--socket-fd", "-1"}, "needs a number"},
 		{{"cloopd", "nudger", "--mountpoint", "/m", "--socket-fd", "4x"}, "needs a number"},
-		{{"cloopd", "nudger", "--mountpoint", "/m", "--socket-fd", "99999999999"}, "needs a number"},
+		{{"cloopd", "nudger", "--mountpoint", "/m", "--socket-fd", "99999999999"},
+		 "needs a number"},
 		{{"cloopd", "nudger", "--mountpoint", "/m", "--socket-fd", "4"}, NULL},
 		{{"cloopd", "hub", "--fuse-fd", "3"}, "started by the keeper"},
 	};
@@ -103,10 +103,18 @@ static void defaults_depend_on_who_asks(void **state)
 	} cases[] = {
 		{{0, full}, "/var/lib/cloop", "/run/cloop", "/etc/cloop", "/cloop", true},
 		{{7, full}, "/s/cloop", "/r/cloopd", "/c/cloop", "/r/cloop", false},
-		{{7, only_home}, "/home/u/.local/state/cloop", "/run/user/7/cloopd",
-		 "/home/u/.config/cloop", "/run/user/7/cloop", false},
-		{{4294967294U, relative}, "/home/u/.local/state/cloop", "/run/user/4294967294/cloopd",
-		 "/home/u/.config/cloop", "/run/user/4294967294/cloop", false},
+		{{7, only_home},
+		 "/home/u/.local/state/cloop",
+		 "/run/user/7/cloopd",
+		 "/home/u/.config/cloop",
+		 "/run/user/7/cloop",
+		 false},
+		{{4294967294U, relative},
+		 "/home/u/.local/state/cloop",
+		 "/run/user/4294967294/cloopd",
+		 "/home/u/.config/cloop",
+		 "/run/user/4294967294/cloop",
+		 false},
 	};
 	static const char *const words[] = {"cloopd", "serve", NULL};
 
@@ -130,8 +138,9 @@ static void without_a_home_the_places_must_be_given(void **state)
 {
 	static const struct options_environment env = {.uid = 7, .get = nothing};
 	static const char *const bare[] = {"cloopd", "stop", NULL};
-	static const char *const given[] = {"cloopd", "serve", "--state-dir=/a", "--config-dir", "/b",
-					    "--runtime-dir=/c", "/d", NULL};
+	static const char *const given[] = {"cloopd",       "serve", "--state-dir=/a",
+					    "--config-dir", "/b",    "--runtime-dir=/c",
+					    "/d",           NULL};
 	CLEANUP(options_clear) struct options o = {0};
 	struct error err;
 
@@ -146,8 +155,9 @@ static void without_a_home_the_places_must_be_given(void **state)
 static void the_last_one_counts(void **state)
 {
 	static const struct options_environment env = {.uid = 0, .get = nothing};
-	static const char *const words[] = {"cloopd", "serve", "--state-dir=/a", "--state-dir", "/b=c",
-					    "--no-allow-other", "--foreground", NULL};
+	static const char *const words[] = {"cloopd",       "serve", "--state-dir=/a",
+					    "--state-dir",  "/b=c",  "--no-allow-other",
+					    "--foreground", NULL};
 	CLEANUP(options_clear) struct options o = {0};
 
 	(void)state;
@@ -160,9 +170,18 @@ static void the_last_one_counts(void **state)
 static void a_hub_gets_what_the_keeper_says(void **state)
 {
 	static const struct options_environment env = {.uid = 0, .get = full};
-	static const char *const words[] = {
-		"cloopd",	"hub",		 "--fuse-fd", "3",  "--area-fd=4",   "--keeper-fd", "5",
-		"--mountpoint=/m", "--state-dir=/s", "--runtime-dir=/r", "--config-dir=/c", NULL};
+	static const char *const words[] = {"cloopd",
+					    "hub",
+					    "--fuse-fd",
+					    "3",
+					    "--area-fd=4",
+					    "--keeper-fd",
+					    "5",
+					    "--mountpoint=/m",
+					    "--state-dir=/s",
+					    "--runtime-dir=/r",
+					    "--config-dir=/c",
+					    NULL};
 	CLEANUP(options_clear) struct options o = {0};
 
 	(void)state;

@@ -124,7 +124,8 @@ static void a_lock_is_held_by_one_process(void **state)
 	pid_t child = fork();
 	if (child == 0) {
 		int other = -1;
-		bool right = place_lock_holder(dir, base, &holder, &err) == 0 && holder == getppid() &&
+		bool right = place_lock_holder(dir, base, &holder, &err) == 0 &&
+			     holder == getppid() &&
 			     place_lock(PLACE_STATE, dir, base, &other, &err) == -EBUSY &&
 			     strstr(err.reason, who);
 
@@ -167,7 +168,8 @@ static void mounts_are_found_by_exact_path(void **state)
 		struct mountinfo m = {0};
 
 		assert_non_null(f);
-		assert_int_equal(mountinfo_find_in(f, cases[i].path, &m, NULL), cases[i].type != NULL);
+		assert_int_equal(mountinfo_find_in(f, cases[i].path, &m, NULL),
+				 cases[i].type != NULL);
 		if (!cases[i].type)
 			continue;
 		assert_string_equal(m.type, cases[i].type);

@@ -218,6 +218,33 @@ static void test_both_killed(void **state)
 			assert_int_equal(kill(fixture_number(f, hiders[i]), SIGKILL), 0);
 }
 
+/* The same without a hub that asks: the next launcher looks by itself. */
+static void test_sweep(void **state)
+{
+	struct fixture *f = *state;
+
+	if (!f || (f->abilities & SHIM_CAN_KILL) == 0)
+		skip();
+	fixture_launch_shell(f, 1, HIDERS "exec sleep 1000");
+	fixture_launch_shell(f, 2, "while [ ! -e go ]; do sleep 0.01; done; exit 2");
+	wait_for_hiders(f);
+	fixture_until(f, f->outcomes[1].n_started && f->outcomes[2].n_started);
+	pid_t shim = fixture_shim(f, 1);
+	fixture_drop_client(f);
+	fixture_kill_launcher(f);
+	assert_int_equal(kill(shim, SIGKILL), 0);
+	fixture_until(f, !fixture_alive(shim));
+	fixture_start_launcher(f, NULL);
+	for (size_t i = 0; i < ARRAY_SIZE(hiders); i++)
+		fixture_until(f, !fixture_alive(fixture_number(f, hiders[i])));
+	/* Only the dead one's. */
+	fixture_start_client(f);
+	assert_int_equal(fixture_adopt(f, 2, 1), SHIM_ADOPT_RUNNING);
+	fixture_write(f, "go", "", 0644);
+	fixture_until(f, fixture_ended(f, 2));
+	assert_int_equal(f->outcomes[2].exit.code, 2);
+}
+
 /* All at once: hub, launcher and shim; the next hub learns the truth. */
 static void test_all_killed(void **state)
 {
@@ -279,6 +306,52 @@ static void test_remove(void **state)
 	assert_int_equal(fixture_adopt(f, 1, 1), SHIM_ADOPT_NEVER);
 }
 
+/* The record of a launch, which may hold secrets, is gone when the workload runs; and shims keep
+ * nothing of each other. */
+static void test_no_secrets_kept(void **state)
+{
+	struct fixture *f = *state;
+	static const char *const env[] = {"PATH=/usr/bin:/bin", "TOKEN=very-secret-value"};
+	const char *const argv[] = {"sleep", "1000", NULL};
+
+	if (!f)
+		skip();
+	for (uint64_t serial = 1; serial <= 3; serial++) {
+		struct launch_request q = fixture_request(serial, argv);
+
+		q.env = env;
+		q.n_env = ARRAY_SIZE(env);
+		fixture_launch(f, &q);
+	}
+	fixture_until(f, f->outcomes[1].n_started && f->outcomes[2].n_started &&
+				 f->outcomes[3].n_started);
+	for (uint64_t serial = 1; serial <= 3; serial++) {
+		char path[64], target[256];
+		struct dirent *e;
+		int sockets = 0;
+
+		(void)snprintf(path, sizeof(path), "/proc/%d/fd", fixture_shim(f, serial));
+		AUTO_CLOSEDIR DIR *d = opendir(path);
+		assert_non_null(d);
+		while ((e = readdir(d))) {
+			ssize_t n = readlinkat(dirfd(d), e->d_name, target, sizeof(target) - 1);
+
+			if (n <= 0)
+				continue;
+			target[n] = '\0';
+			assert_null(strstr(target, "memfd"));
+			if (strncmp(target, "socket:", 7) == 0)
+				sockets++;
+		}
+		/* To the launcher, the control socket, and the hub's connection. */
+		assert_true(sockets <= 3);
+	}
+	for (uint64_t serial = 1; serial <= 3; serial++) {
+		fixture_signal(f, serial, 1, SHIM_SIGNAL_KILL);
+		fixture_until(f, fixture_ended(f, serial));
+	}
+}
+
 #define EACH(name)                                                                                 \
 	{#name, name, setup, teardown, NULL}, {#name "_v1", name, setup_v1, teardown, NULL},       \
 	{                                                                                          \
@@ -292,7 +365,8 @@ int main(int argc, char **argv)
 		EACH(test_terminate),        EACH(test_pipe_held_elsewhere),
 		EACH(test_shim_killed),      EACH(test_launcher_killed),
 		EACH(test_both_killed),      EACH(test_all_killed),
-		EACH(test_forkers),        EACH(test_remove),
+		EACH(test_forkers),          EACH(test_remove),
+		EACH(test_sweep),            EACH(test_no_secrets_kept),
 	};
 
 	if (!fixture_main(argc, argv))

@@ -369,7 +369,7 @@ static void test_memory_limit(void **state)
 	const struct outcome *o = fixture_run(f, &q);
 	if ((f->abilities & SHIM_CAN_MEMORY) == 0) {
 		assert_int_equal(o->err.code, EOPNOTSUPP);
-		assert_string_equal(o->err.field, "limits.memory_mb");
+		assert_string_equal(o->err.field, "resource_limits.memory_mb");
 		return;
 	}
 	assert_int_equal(o->exit.cause, SHIM_CAUSE_OOM);
@@ -399,7 +399,7 @@ static void test_pids_limit(void **state)
 	fixture_launch(f, &q);
 	if ((f->abilities & SHIM_CAN_PIDS) == 0) {
 		fixture_until(f, fixture_ended(f, 1));
-		assert_string_equal(f->outcomes[1].err.field, "limits.pids");
+		assert_string_equal(f->outcomes[1].err.field, "resource_limits.pids");
 		return;
 	}
 	/* "Cannot fork"; and the five that it could are gone with it. */
@@ -420,7 +420,7 @@ static void test_cpu_limit(void **state)
 	q.cpu_millis = 250;
 	const struct outcome *o = fixture_run(f, &q);
 	if ((f->abilities & SHIM_CAN_CPU) == 0) {
-		assert_string_equal(o->err.field, "limits.cpu_millis");
+		assert_string_equal(o->err.field, "resource_limits.cpu_millis");
 		return;
 	}
 	if (access("/sys/fs/cgroup/cpu/cpu.cfs_quota_us", F_OK) < 0 &&
@@ -443,12 +443,12 @@ static void test_refused_limit(void **state)
 	q.pids = INT64_MAX;
 	const struct outcome *o = fixture_run(f, &q);
 	assert_int_equal(o->n_failed, 1);
-	assert_string_equal(o->err.field, "limits.pids");
+	assert_string_equal(o->err.field, "resource_limits.pids");
 	assert_false(fixture_left(f, 1));
 	q.serial = 2;
 	q.pids = 0;
 	q.memory_mb = INT64_MAX;
-	assert_string_equal(fixture_run(f, &q)->err.field, "limits.memory_mb");
+	assert_string_equal(fixture_run(f, &q)->err.field, "resource_limits.memory_mb");
 	assert_false(fixture_left(f, 2));
 }
 
