@@ -113,8 +113,8 @@ static struct node live_of(struct node session)
 
 static bool shows_output(const struct watch *w, struct node dir)
 {
-	return watch_table_marks(w->table, dir) &
-	       (UINT64_C(1) | watch_table_outputs(w->table, dir.kind));
+	return w->everything || (watch_table_marks(w->table, dir) &
+				 (UINT64_C(1) | watch_table_outputs(w->table, dir.kind)));
 }
 
 /*
