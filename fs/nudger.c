@@ -288,6 +288,7 @@ static void scan(struct nudger *n, uint64_t hub, uint64_t asked)
 
 	AUTO_CLOSE int root_fd = open_root(n, &of.mount_id);
 	AUTO_CLOSE int proc_fd = open("/proc", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	(void)root_fd; /* what of.mount_id names stays what it is while this is open */
 	if (proc_fd < 0 || marks_scan(&found, &of, proc_fd, getpid()) < 0) {
 		marks_clear(&found);
 		return;
