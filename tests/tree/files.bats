@@ -269,9 +269,15 @@ kind_of() {
 	# Nothing that did not change has another time when it is looked at again.
 	put "$M/sessions/$TALKS/signal" kill
 	ended "$TALKS"
+	eventually is_still
+}
+
+is_still() {
+	local times
+
 	times=$(stat -c '%n %y' "$M"/* "$M/sessions/$DONE/"* "$M/executors/second/"*)
-	sleep 0.02
-	equal "$(stat -c '%n %y' "$M"/* "$M/sessions/$DONE/"* "$M/executors/second/"*)" "$times"
+	sleep 0.1
+	[[ $(stat -c '%n %y' "$M"/* "$M/sessions/$DONE/"* "$M/executors/second/"*) == "$times" ]]
 }
 
 is_newer() {
