@@ -213,13 +213,12 @@ say_how_to_go_on() {
 		stop="systemctl stop cloopd" start="systemctl start cloopd"
 	fi
 	step "Done"
-	cat <<END
-    Look around     cat $mountpoint/README     cat $mountpoint/status     man 7 cloop
-    Why not?        cat $mountpoint/error      says why the latest change was refused
-    Stop            $stop         (workloads run on; the next start finds them)
-    Start           $start
-    Remove          contrib/uninstall.sh       (--purge: also sessions, logs and settings)
-END
+	printf '    %-12s %-28s %s\n' \
+		"Look around" "cat $mountpoint/README" "then cat $mountpoint/status, and man 7 cloop" \
+		"Why not?" "cat $mountpoint/error" "says why the latest change was refused" \
+		"Stop" "$stop" "workloads run on, and the next start finds them" \
+		"Start" "$start" "" \
+		"Remove" "contrib/uninstall.sh" "with --purge also sessions, logs and settings"
 }
 
 check_machine

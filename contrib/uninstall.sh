@@ -22,6 +22,9 @@ readonly installed_files=(
 # Made when they were missing; removed when nothing else is in them.
 readonly installed_dirs=(
 	"$prefix/libexec/cloop"
+	"$prefix/libexec"
+	"$prefix/share/man/man7"
+	"$prefix/share/man/man8"
 	"$prefix/lib/systemd/system"
 	"$prefix/lib/systemd"
 )
@@ -57,7 +60,7 @@ say_what_runs() {
 	((n == 0)) || say "$n workloads run on without a hub"
 }
 
-# Each session's folder tells its shim to end the workload only through the hub.
+# Only a hub can tell a shim to end its workload.
 end_sessions() {
 	local session
 	no_session_runs && return

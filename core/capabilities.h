@@ -130,7 +130,7 @@ int requirements_from_json(json_t *value, const char *path, struct requirements 
 			   struct error *err);
 
 /* The same object, empty fields left out; NULL when out of memory. */
-json_t *requirements_to_json(const struct requirements *r);
+json_t *requirements_to_json(const struct requirements *q);
 
 /* Adds the require_… flags of `from`: what a spec implies joins what its caller asked for. */
 void requirements_add_flags(struct requirements *into, const struct requirements *from);

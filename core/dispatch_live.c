@@ -436,7 +436,7 @@ void dispatch_removed(struct dispatch *d, uint32_t serial, const char *name)
 	if (l)
 		live_drop(d, l); /* its end was still to be written */
 	d->changed_ns = clock_now_ns();
-	d->hooks->removed(d->user, serial, name);
+	d->hooks->removed(d->user, serial, name, 0);
 	d->hooks->forget(d->user, serial);
 }
 

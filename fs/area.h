@@ -28,7 +28,7 @@
 #include "core/error.h"
 
 /* Raised with every change of a structure below. */
-#define AREA_LAYOUT 1
+#define AREA_LAYOUT 2
 
 /* The largest WRITE that INIT agrees on, and room for the headers of any request. */
 #define AREA_MAX_WRITE (128 * 1024)
@@ -147,6 +147,7 @@ struct area_header {
 	uint64_t next_stamp;
 	uint64_t hub_epoch;   /* raised by each hub: the launcher tells their requests apart */
 	int64_t served_ns;    /* real time at which the first hub began to serve */
+	uint64_t sessions_told; /* serial up to which new sessions were announced (fs/watch.h) */
 
 	/* When an event was told, a session and an executor came or went last: for their mtimes. */
 	int64_t events_ns, sessions_ns, executors_ns;

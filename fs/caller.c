@@ -148,6 +148,24 @@ struct caller caller_unknown(uid_t uid, gid_t gid)
 	return (struct caller){.uid = uid, .gid = gid};
 }
 
+int caller_process(pid_t tid, pid_t *ret_process, pid_t *ret_parent)
+{
+	AUTO_BUF struct buf status = BUF_INIT(STATUS_MAX);
+
+	if (tid <= 0)
+		return -ESRCH;
+	int r = read_status(tid, &status);
+	if (r < 0)
+		return r;
+	const char *process = status_value(status.data, "Tgid");
+	const char *parent = status_value(status.data, "PPid");
+	if (!process || !parent)
+		return -EIO;
+	*ret_process = (pid_t)strtol(process, NULL, 10);
+	*ret_parent = (pid_t)strtol(parent, NULL, 10);
+	return 0;
+}
+
 static uint64_t signal_mask(const char *status, const char *key)
 {
 	const char *text = status_value(status, key);

@@ -44,6 +44,12 @@ void caller_clear(struct caller *c);
 struct caller caller_unknown(uid_t uid, gid_t gid);
 
 /*
+ * The process that a thread belongs to, and that one's parent. Also of a thread that was killed in a
+ * call which is not answered yet.
+ */
+int caller_process(pid_t tid, pid_t *ret_process, pid_t *ret_parent);
+
+/*
  * Whether a signal that ends a blocking call waits for that thread: what an INTERRUPT that got lost
  * with a dead hub would have said.
  */

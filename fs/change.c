@@ -12,6 +12,7 @@
 #include "fs/caller.h"
 #include "fs/context.h"
 #include "fs/transaction.h"
+#include "fs/watch.h"
 #include "fs/wire.h"
 
 struct change *change_new(struct hub *hub, fuse_req_t req, enum change_op op, struct node node)
@@ -243,8 +244,10 @@ static void change_committed(struct store_op *op, int result, const struct error
 		change_refuse(c);
 		return;
 	}
+	watch_kernel_tells(c->hub, c);
 	if (c->committed)
 		c->committed(c);
+	watch_kernel_tells(c->hub, NULL);
 	reply_success(c);
 	prune_add(c->hub, c->unique);
 	change_free(c);

@@ -122,7 +122,10 @@ static void op_lookup(fuse_req_t req, fuse_ino_t parent, const char *name)
 	if (r == 0)
 		r = entry_of(hub, node, fuse_req_ctx(req)->uid, fixed_name, &e);
 	if (r < 0) {
-		(void)fuse_reply_err(req, r == -ESTALE ? ENOENT : -r);
+		if (watch_shows(hub, req, dir, name, &e))
+			(void)fuse_reply_entry(req, &e);
+		else
+			(void)fuse_reply_err(req, r == -ESTALE ? ENOENT : -r);
 		return;
 	}
 	watch_looked_up(hub, node);
@@ -176,6 +179,9 @@ static void op_getattr(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi
 	}
 	if (fi)
 		size_of_handle(hub, node, fi->fh, &st);
+	/* Nobody ever looks the root up. */
+	if (ino == FUSE_ROOT_ID)
+		watch_looked_up(hub, node);
 	(void)fuse_reply_attr(req, &st, node_fixed(node) ? FIXED_TIMEOUT : 0);
 }
 
@@ -322,6 +328,8 @@ static void op_open(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
 		(void)fuse_reply_err(req, ESTALE);
 		return;
 	}
+	if (watch_opened(hub, req, node, fi))
+		return;
 	if (wire_replaying(hub->wire))
 		h = area_handle_of_open(hub->area, wire_unique(hub->wire));
 	bool made = !h;
@@ -539,13 +547,16 @@ static void op_poll(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi,
 static void op_fallocate(fuse_req_t req, fuse_ino_t ino, int mode, off_t off, off_t len,
 			 struct fuse_file_info *fi)
 {
-	(void)ino;
+	struct node node;
+
 	(void)mode;
 	(void)off;
 	(void)len;
 	(void)fi;
-	/* The nudger's no-op makes the kernel tell watchers; nobody else allocates here. */
-	(void)fuse_reply_err(req, watch_is_nudger(hub_of(req), req) ? 0 : EOPNOTSUPP);
+	if (node_parse(ino, &node))
+		watch_allocate(hub_of(req), req, node);
+	else
+		(void)fuse_reply_err(req, ESTALE);
 }
 
 /* --- directories ---------------------------------------------------------------------------- */
@@ -715,6 +726,8 @@ static const char fixed_remedy[] = "write to the files that are there; executors
 
 static void op_unlink(fuse_req_t req, fuse_ino_t parent, const char *name)
 {
+	if (watch_nudged(hub_of(req), req, parent, name, false))
+		return;
 	refuse_entry(req, parent, name, "no file of this tree can be removed by itself",
 		     "remove the object's directory with rmdir");
 }
@@ -737,6 +750,8 @@ static void op_create(fuse_req_t req, fuse_ino_t parent, const char *name, mode_
 static void op_symlink(fuse_req_t req, const char *target, fuse_ino_t parent, const char *name)
 {
 	(void)target;
+	if (watch_nudged(hub_of(req), req, parent, name, true))
+		return;
 	refuse_entry(req, parent, name, fixed_files, fixed_remedy);
 }
 

@@ -9,8 +9,6 @@
 #include "core/owner.h"
 #include "drivers/shim/protocol.h"
 
-extern char **environ;
-
 /* Longer lines of /etc/passwd are no accounts. */
 #define PASSWD_LINE_MAX 4096
 

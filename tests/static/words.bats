@@ -61,3 +61,13 @@ load static
 		grep -qF -- "$command" "$BATS_TEST_TMPDIR/page" || echo "$command"
 	done <"$BATS_TEST_TMPDIR/commands" | nothing
 }
+
+@test "the tests that docs/reliability.md names exist" {
+	cd "$ROOT"
+	grep -oE '`tests/[^`]+` "[^"]+"' docs/reliability.md >"$BATS_TEST_TMPDIR/named"
+	[ "$(wc -l <"$BATS_TEST_TMPDIR/named")" -ge 30 ]
+	while IFS='`' read -r _ file name; do
+		name=${name# \"}
+		grep -qF -- "${name%\"}" "$file" || echo "$file: $name"
+	done <"$BATS_TEST_TMPDIR/named" | nothing
+}

@@ -113,9 +113,10 @@ static void on_created(void *user, uint32_t serial, const char *name)
 	((struct daemon *)user)->created++;
 }
 
-static void on_removed(void *user, uint32_t serial, const char *name)
+static void on_removed(void *user, uint32_t serial, const char *name, int64_t executor_serial)
 {
 	(void)serial;
+	(void)executor_serial;
 	(void)name;
 	((struct daemon *)user)->removed++;
 }
