@@ -427,8 +427,7 @@ void watch_deleted(struct hub *hub, struct node dir, const char *name, struct no
 	if (c && name[0] == '\0')
 		name = c->name;
 	bool told = c && strcmp(c->name, name) == 0;
-	if (watch_table_went(w->table, dir, name, child, told, now_ms(w)))
-		watch_send(w, NUDGE_FORGET, 0, child, "");
+	watch_table_went(w->table, dir, name, child, told, now_ms(w));
 	wake(w, 0);
 }
 
