@@ -37,7 +37,8 @@ int caller_home_read(struct caller_home *ret);
  * Reads what /proc knows of the thread. Returns 0 (then ret->groups is the caller's to free with
  * caller_clear()), or a negative errno when it cannot be read: the caller is gone, or hidden.
  */
-int caller_read(const struct caller_home *home, pid_t tid, uid_t uid, gid_t gid, struct caller *ret);
+int caller_read(const struct caller_home *home, pid_t tid, uid_t uid, gid_t gid,
+		struct caller *ret);
 void caller_clear(struct caller *c);
 
 /* The same as for a request without /proc: not trusted, no groups. */

@@ -122,8 +122,9 @@ struct node_file {
 	ssize_t (*pread)(const struct view *v, void *data, size_t len, uint64_t off);
 
 	/*
-	 * Log whose bytes are those of a file: the descriptor, which is borrowed until the loop runs on,
-	 * and *len cut to what there is at the offset. NULL, or a negative result: only pread can tell.
+	 * Log whose bytes are those of a file: the descriptor, which is borrowed until the loop
+	 * runs on, and *len cut to what there is at the offset. NULL, or a negative result: only
+	 * pread can tell.
 	 */
 	int (*file)(const struct view *v, uint64_t off, size_t *len);
 

@@ -15,6 +15,7 @@
 #include "fs/context.h"
 #include "fs/follow.h"
 #include "fs/node.h"
+#include "fs/read.h"
 #include "fs/transaction.h"
 #include "fs/watch.h"
 #include "fs/wire.h"
@@ -375,50 +376,6 @@ static bool handle_of(fuse_req_t req, fuse_ino_t ino, const struct fuse_file_inf
 	return true;
 }
 
-/* Below this a copy costs less than the detour through a pipe. */
-#define SPLICE_MIN ((size_t)16 << 10)
-
-/* Answers with bytes straight from the file that a log lies in. Returns false when that cannot be. */
-static bool splice_log(const struct view *v, fuse_req_t req, size_t size, uint64_t off)
-{
-	const struct node_file *file = node_file(v->node);
-
-	if (!file->file || size < SPLICE_MIN)
-		return false;
-	int fd = file->file(v, off, &size);
-	return fd >= 0 && size >= SPLICE_MIN && wire_reply_file(v->hub->wire, req, fd, size, off) == 0;
-}
-
-static void read_log(fuse_req_t req, struct node node, size_t size, uint64_t off)
-{
-	const struct view v = {.hub = hub_of(req), .node = node, .uid = fuse_req_ctx(req)->uid};
-
-	if (splice_log(&v, req, size, off))
-		return;
-	AUTO_FREE char *data = malloc(size ? size : 1);
-	if (!data) {
-		(void)fuse_reply_err(req, ENOMEM);
-		return;
-	}
-	ssize_t n = node_file(node)->pread(&v, data, size, off);
-	if (n < 0)
-		(void)fuse_reply_err(req, (int)-n);
-	else
-		(void)fuse_reply_buf(req, data, (size_t)n);
-}
-
-static void read_text(fuse_req_t req, const struct area_handle *h, size_t size, uint64_t off)
-{
-	AUTO_FREE char *data = malloc(size ? size : 1);
-
-	if (!data) {
-		(void)fuse_reply_err(req, ENOMEM);
-		return;
-	}
-	size_t n = area_blob_read(hub_of(req)->area, &h->text, off, data, size);
-	(void)fuse_reply_buf(req, data, n);
-}
-
 /*
  * Whether a READ may not fill the kernel's cache, as one without an owner does. For sendfile(2), a file
  * that blocks would end where it ends at this moment; and an answer begins where the document ended,
@@ -458,14 +415,14 @@ static void op_read(fuse_req_t req, fuse_ino_t ino, size_t size, off_t off, stru
 		transaction_read(hub_of(req), req, h, size, (uint64_t)off);
 		break;
 	case FILE_LOG:
-		read_log(req, node, size, (uint64_t)off);
+		read_log(hub_of(req), req, node, size, (uint64_t)off);
 		break;
 	case FILE_STREAM:
 	case FILE_WAIT:
 		follow_read(hub_of(req), req, node, h, size, (uint64_t)off, fi->flags);
 		break;
 	default:
-		read_text(req, h, size, (uint64_t)off);
+		read_text(hub_of(req), req, h, size, (uint64_t)off);
 		break;
 	}
 }

@@ -156,7 +156,8 @@ static int pipe_open(struct wire *w)
 }
 
 /* Header and bytes are in the pipe; or an error, and then the pipe may hold anything. */
-static int pipe_fill(struct wire *w, const struct fuse_out_header *out, int fd, size_t len, uint64_t off)
+static int pipe_fill(struct wire *w, const struct fuse_out_header *out, int fd, size_t len,
+		     uint64_t off)
 {
 	loff_t at = (loff_t)off;
 
@@ -176,7 +177,8 @@ static int pipe_fill(struct wire *w, const struct fuse_out_header *out, int fd, 
 
 int wire_reply_file(struct wire *w, fuse_req_t req, int fd, size_t len, uint64_t off)
 {
-	const struct fuse_out_header out = {.len = (uint32_t)(sizeof(out) + len), .unique = w->unique};
+	const struct fuse_out_header out = {.len = (uint32_t)(sizeof(out) + len),
+					    .unique = w->unique};
 	int r = pipe_open(w);
 
 	if (r == 0)

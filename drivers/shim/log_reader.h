@@ -102,8 +102,8 @@ ssize_t log_reader_pread(struct log_reader *r, enum log_view view, void *buf, si
 ssize_t log_reader_span(struct log_reader *r, size_t len, uint64_t offset, struct error *err);
 
 /*
- * The descriptor of the log file, to be spliced from, as far as log_reader_span() says; -1 while there
- * is none. The reader owns it.
+ * The descriptor of the log file, to be spliced from, as far as log_reader_span() says; -1 while
+ * there is none. The reader owns it.
  */
 int log_reader_log_fd(const struct log_reader *r);
 

@@ -99,7 +99,7 @@ static int make_dir(int sessions_fd, uint64_t serial)
 
 	session_dir_shard(serial, shard_name);
 	session_dir_name(serial, name);
-	/* It is there, but for somebody who removed it: then its name is as new as what is in it. */
+	/* It is there; when somebody removed it, its name is as new as what is in it. */
 	if (mkdirat(sessions_fd, shard_name, 0700) == 0)
 		r = sync_fd(sessions_fd);
 	else if (errno != EEXIST)

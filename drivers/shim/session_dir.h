@@ -75,8 +75,8 @@ void session_dir_shard(uint64_t serial, char ret[static SESSION_SHARD_MAX]);
 void session_dir_name(uint64_t serial, char ret[static SESSION_NAME_MAX]);
 
 /*
- * Makes the shards that are not there yet and syncs their names: for the launcher when it starts, so
- * that no launch has to. Those of open(2) and fsync(2).
+ * Makes the shards that are not there yet and syncs their names: for the launcher when it starts,
+ * so that no launch has to. Errors: those of mkdir(2) and fsync(2).
  */
 int session_dir_prepare(int sessions_fd);
 

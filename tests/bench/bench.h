@@ -67,7 +67,7 @@ void bench_pin(pid_t pid, int cpu);
 /* --- a hub: what `run` names in the environment is its directory --- */
 
 struct bench_hub {
-	char dir[BENCH_PATH_MAX];   /* said: its standard error; home/state: its state */
+	char dir[BENCH_PATH_MAX]; /* said: its standard error; home/state: its state */
 	char mount[BENCH_PATH_MAX];
 	char start[BENCH_PATH_MAX]; /* executors/local/start */
 	char drained[BENCH_PATH_MAX];
@@ -90,7 +90,8 @@ size_t bench_read(const char *path, char *ret, size_t size);
 void bench_write(const char *path, const char *text);
 
 /* Opens `start`, writes the spec, reads the answer and closes, as a script does. */
-void bench_start(const struct bench_hub *hub, const char *spec, char ret_session[static BENCH_NAME_MAX]);
+void bench_start(const struct bench_hub *hub, const char *spec,
+		 char ret_session[static BENCH_NAME_MAX]);
 /* Blocks until it has ended. */
 void bench_wait(const struct bench_hub *hub, const char *session);
 

@@ -124,7 +124,8 @@ int main(void)
 	(void)snprintf(flat, sizeof(flat), "%s/file", bench_env("BENCH_EMPTY"));
 	(void)snprintf(deep, sizeof(deep), "%s/dir/id/file", bench_env("BENCH_EMPTY"));
 
-	const pid_t pinned[] = {0, bench_hub_pid(&hub), (pid_t)strtol(bench_env("BENCH_EMPTY_PID"), NULL, 10)};
+	const pid_t pinned[] = {0, bench_hub_pid(&hub),
+				(pid_t)strtol(bench_env("BENCH_EMPTY_PID"), NULL, 10)};
 	for (size_t i = 0; i < ARRAY_SIZE(pinned); i++)
 		bench_pin(pinned[i], 0);
 	compare(&b, "read_state", read_once, &(struct side){.path = state},
@@ -134,9 +135,11 @@ int main(void)
 	for (size_t i = 0; i < ARRAY_SIZE(pinned); i++)
 		bench_pin(pinned[i], -1);
 
-	struct side ours = {.path = control, .fd = open(control, O_WRONLY | O_CLOEXEC),
+	struct side ours = {.path = control,
+			    .fd = open(control, O_WRONLY | O_CLOEXEC),
 			    .words = {"cordon\n", "uncordon\n"}};
-	struct side other = {.path = deep, .fd = open(deep, O_WRONLY | O_CLOEXEC),
+	struct side other = {.path = deep,
+			     .fd = open(deep, O_WRONLY | O_CLOEXEC),
 			     .words = {"cordon\n", "uncordon\n"},
 			     .db = open_database(bench_env("BENCH_SCRATCH"))};
 	compare(&b, "write_control", write_once, &ours, &other, blocks, 1.2);
