@@ -1,7 +1,7 @@
 # What the tests of the tree share: a hub of their own, people, and words for what they expect.
 #
 # Environment: CLOOPD, the daemon under test, with its launcher beside it; CLOOP_DOCS, the program
-# that prints the tree's tables; CLOOP_TEST_HOOKS, "true" when the daemon has test hooks.
+# that prints the tree's tables.
 #
 # In a test, $D is the directory of this file's hub and $M its mount. Commands run as $WHO (default:
 # whoever runs the tests).
@@ -84,10 +84,6 @@ need() {
 
 need_root() {
 	((EUID == 0)) || skip "needs root"
-}
-
-need_hooks() {
-	[[ ${CLOOP_TEST_HOOKS-} == true ]] || skip "needs a build with test hooks"
 }
 
 # --- writing -----------------------------------------------------------------------------------

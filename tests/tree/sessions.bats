@@ -209,18 +209,6 @@ nothing_left_of() {
 	eventually nothing_left_of bomb
 }
 
-@test "a timeout is 137, with its cause" {
-	local id
-
-	need_hooks
-	id=$(start "$(script 'trap "" TERM INT; while :; do sleep 1; done' '{timeout_minutes: 1}')")
-	equal "$(ended "$id")" 137
-	equal "$(status "$id" '[.state, .cause, .exit_code] | map(tostring) | join(" ")')" 'killed timeout -1'
-	like "$(now "$id" error)" 'timeout'
-	id=$(start "$(script 'exit 2' '{timeout_minutes: 1}')")
-	equal "$(ended "$id") $(status "$id" .cause)" '2 exit'
-}
-
 @test "a killed supervisor makes its session failed, with nothing left running" {
 	local id shim
 
