@@ -127,7 +127,6 @@ cat_and_fail() {
 }
 
 sanitizers() {
-	# Ordinary programs are run with these preloaded: their own leaks are not ours.
 	export ASAN_OPTIONS=detect_leaks=1:abort_on_error=0:exitcode=99:detect_stack_use_after_return=1
 	export UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1:exitcode=99
 	build sanitizers -Dtest_hooks=true -Db_sanitize=address,undefined &&
@@ -274,6 +273,7 @@ finish() {
 # The namespaces die with their first process, and that one with unshare.
 abandon() {
 	trap - EXIT INT TERM HUP
+	say "interrupted"
 	[[ -z $namespace ]] || kill -9 "$namespace" 2>/dev/null
 	wait
 	rm -rf "$work"
