@@ -506,7 +506,7 @@ void dispatch_taken_back(struct dispatch *d, uint32_t serial)
 	/* Whoever is woken now must not find it any more. */
 	live_drop(d, l);
 	d->changed_ns = clock_now_ns();
-	d->hooks->removed(d->user, serial, name ? name : "");
+	d->hooks->removed(d->user, serial, name ? name : "", executor);
 	d->hooks->inflight(d->user, executor);
 	d->hooks->forget(d->user, serial);
 }
@@ -733,6 +733,11 @@ void dispatch_each_live(struct dispatch *d, int64_t executor_serial,
 int64_t dispatch_changed_ns(const struct dispatch *d)
 {
 	return d->changed_ns;
+}
+
+int64_t dispatch_last_serial(const struct dispatch *d)
+{
+	return d->last_serial;
 }
 
 size_t dispatch_count_live(const struct dispatch *d)

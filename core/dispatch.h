@@ -35,9 +35,12 @@ struct store_tx;
 struct dispatch_hooks {
 	/* A session's state changed (also its first appearance, and its end). */
 	void (*changed)(void *user, uint32_t serial);
-	/* It came into, or went out of, its executor's and the global list. */
+	/*
+	 * It came into, or went out of, the list of all; executor_serial: also out of that of what is
+	 * in flight there, 0: it had ended before.
+	 */
 	void (*created)(void *user, uint32_t serial, const char *name);
-	void (*removed)(void *user, uint32_t serial, const char *name);
+	void (*removed)(void *user, uint32_t serial, const char *name, int64_t executor_serial);
 	/* It stopped, or began, to be in flight on its executor. */
 	void (*inflight)(void *user, int64_t executor_serial);
 	/* Events were committed. */
@@ -148,6 +151,9 @@ void dispatch_each_live(struct dispatch *d, int64_t executor_serial,
 
 /* When a session appeared or was removed last. */
 int64_t dispatch_changed_ns(const struct dispatch *d);
+
+/* The serial of the latest session that there ever was; 0: none. */
+int64_t dispatch_last_serial(const struct dispatch *d);
 
 size_t dispatch_count_live(const struct dispatch *d);
 

@@ -65,6 +65,8 @@ struct dispatch {
 	int64_t changed_ns;
 
 	struct session cache[SESSION_CACHE]; /* by serial; serial 0: empty */
+	/* By hash of the name: the serial of one that was put there. */
+	int64_t cache_names[SESSION_CACHE];
 };
 
 struct row_op {

@@ -436,7 +436,7 @@ void dispatch_removed(struct dispatch *d, uint32_t serial, const char *name)
 	if (l)
 		live_drop(d, l); /* its end was still to be written */
 	d->changed_ns = clock_now_ns();
-	d->hooks->removed(d->user, serial, name);
+	d->hooks->removed(d->user, serial, name, 0);
 	d->hooks->forget(d->user, serial);
 }
 
@@ -458,6 +458,16 @@ int dispatch_spec(struct dispatch *d, uint32_t serial, char **ret)
 	return 0;
 }
 
+/* Every access through a path begins with a name (FNV-1a). */
+static int64_t *cache_name(struct dispatch *d, const char *name)
+{
+	uint32_t hash = 2166136261U;
+
+	for (; *name; name++)
+		hash = (hash ^ (unsigned char)*name) * 16777619U;
+	return &d->cache_names[hash % SESSION_CACHE];
+}
+
 static const struct session *cache_put(struct dispatch *d, struct session *row)
 {
 	struct session *s = &d->cache[(uint64_t)row->serial % SESSION_CACHE];
@@ -467,6 +477,7 @@ static const struct session *cache_put(struct dispatch *d, struct session *row)
 	*row = (struct session){0};
 	/* A spec may be 1 MiB: it is read when somebody asks for it (dispatch_spec()). */
 	free(take_ptr(s->spec));
+	*cache_name(d, s->name) = s->serial;
 	return s;
 }
 
@@ -485,7 +496,14 @@ const struct session *session_cache_get(struct dispatch *d, uint32_t serial)
 int session_cache_find(struct dispatch *d, const char *name, uint32_t *ret)
 {
 	AUTO_SESSION struct session row = {0};
+	int64_t known = *cache_name(d, name);
+	const struct session *s = &d->cache[(uint64_t)known % SESSION_CACHE];
 
+	/* The slot may hold another one meanwhile, or none, as it was removed. */
+	if (known != 0 && s->serial == known && strcmp(s->name, name) == 0) {
+		*ret = (uint32_t)known;
+		return 0;
+	}
 	int r = session_get_by_name(store_reader(d->store), name, &row, NULL);
 	if (r < 0)
 		return r;

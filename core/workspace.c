@@ -90,7 +90,7 @@ static int check_repo(const struct workspace *w, const char *path, struct error 
 
 static bool has_pair(struct text_view v, const char *pair)
 {
-	return v.len >= 2 && memmem(v.data, v.len, pair, 2) != NULL;
+	return v.data && v.len >= 2 && memmem(v.data, v.len, pair, 2) != NULL;
 }
 
 static int check_ref(const struct workspace *w, const char *path, struct error *err)

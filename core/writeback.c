@@ -132,7 +132,7 @@ static bool ends_with(struct text_view v, const char *suffix)
 
 static bool contains(struct text_view v, const char *part)
 {
-	return memmem(v.data, v.len, part, strlen(part)) != NULL;
+	return v.data && memmem(v.data, v.len, part, strlen(part)) != NULL;
 }
 
 int writeback_check_branch(const char *branch, size_t len, struct error *err)

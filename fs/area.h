@@ -28,7 +28,7 @@
 #include "core/error.h"
 
 /* Raised with every change of a structure below. */
-#define AREA_LAYOUT 1
+#define AREA_LAYOUT 2
 
 /* The largest WRITE that INIT agrees on, and room for the headers of any request. */
 #define AREA_MAX_WRITE (128 * 1024)
@@ -116,7 +116,9 @@ struct area_handle {
 	/* A poll that waits for a wake-up. */
 	uint64_t poll_kh;
 	uint32_t poll_set;
-	uint32_t pad;
+
+	/* The errno of a document that was refused before its end. */
+	uint32_t doc_errno;
 
 	/* Stream, wait: the offset behind the last READ, which is what poll asks about. */
 	uint64_t read_off;
@@ -145,6 +147,7 @@ struct area_header {
 	uint64_t next_stamp;
 	uint64_t hub_epoch;   /* raised by each hub: the launcher tells their requests apart */
 	int64_t served_ns;    /* real time at which the first hub began to serve */
+	uint64_t sessions_told; /* serial up to which new sessions were announced (fs/watch.h) */
 
 	/* When an event was told, a session and an executor came or went last: for their mtimes. */
 	int64_t events_ns, sessions_ns, executors_ns;

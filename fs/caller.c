@@ -71,19 +71,49 @@ static int parse_groups(const char *text, struct caller *c)
 	return 0;
 }
 
-static bool same_namespace(pid_t tid, const char *which)
+/* A namespace of a process; pid is a number or "self". */
+static int namespace_of(const char *pid, const char *which, dev_t *ret_dev, ino_t *ret_ino)
 {
 	char path[64];
-	struct stat theirs, ours;
+	struct stat st;
 
-	(void)snprintf(path, sizeof(path), "/proc/%d/ns/%s", tid, which);
-	if (stat(path, &theirs) < 0)
-		return false;
-	(void)snprintf(path, sizeof(path), "/proc/self/ns/%s", which);
-	return stat(path, &ours) == 0 && theirs.st_dev == ours.st_dev && theirs.st_ino == ours.st_ino;
+	(void)snprintf(path, sizeof(path), "/proc/%s/ns/%s", pid, which);
+	if (stat(path, &st) < 0)
+		return -errno;
+	*ret_dev = st.st_dev;
+	*ret_ino = st.st_ino;
+	return 0;
 }
 
-int caller_read(pid_t tid, uid_t uid, gid_t gid, struct caller *ret)
+static int namespaces_of(const char *pid, struct caller_home *ret)
+{
+	struct caller_home home = {0};
+	int r = namespace_of(pid, "pid", &home.pid_dev, &home.pid_ino);
+
+	if (r == 0)
+		r = namespace_of(pid, "user", &home.user_dev, &home.user_ino);
+	if (r == 0)
+		*ret = home;
+	return r;
+}
+
+int caller_home_read(struct caller_home *ret)
+{
+	return namespaces_of("self", ret);
+}
+
+static bool is_at_home(const struct caller_home *home, pid_t tid)
+{
+	struct caller_home theirs;
+	char pid[16];
+
+	(void)snprintf(pid, sizeof(pid), "%d", tid);
+	return namespaces_of(pid, &theirs) == 0 && home->pid_ino != 0 &&
+	       theirs.pid_dev == home->pid_dev && theirs.pid_ino == home->pid_ino &&
+	       theirs.user_dev == home->user_dev && theirs.user_ino == home->user_ino;
+}
+
+int caller_read(const struct caller_home *home, pid_t tid, uid_t uid, gid_t gid, struct caller *ret)
 {
 	AUTO_BUF struct buf status = BUF_INIT(STATUS_MAX);
 	struct caller c = {.uid = uid, .gid = gid, .pid = tid};
@@ -101,7 +131,7 @@ int caller_read(pid_t tid, uid_t uid, gid_t gid, struct caller *ret)
 		caller_clear(&c);
 		return r;
 	}
-	c.trusted = same_namespace(tid, "pid") && same_namespace(tid, "user");
+	c.trusted = is_at_home(home, tid);
 	*ret = c;
 	return 0;
 }
@@ -116,6 +146,24 @@ void caller_clear(struct caller *c)
 struct caller caller_unknown(uid_t uid, gid_t gid)
 {
 	return (struct caller){.uid = uid, .gid = gid};
+}
+
+int caller_process(pid_t tid, pid_t *ret_process, pid_t *ret_parent)
+{
+	AUTO_BUF struct buf status = BUF_INIT(STATUS_MAX);
+
+	if (tid <= 0)
+		return -ESRCH;
+	int r = read_status(tid, &status);
+	if (r < 0)
+		return r;
+	const char *process = status_value(status.data, "Tgid");
+	const char *parent = status_value(status.data, "PPid");
+	if (!process || !parent)
+		return -EIO;
+	*ret_process = (pid_t)strtol(process, NULL, 10);
+	*ret_parent = (pid_t)strtol(parent, NULL, 10);
+	return 0;
 }
 
 static uint64_t signal_mask(const char *status, const char *key)

@@ -25,15 +25,30 @@ struct caller {
 	size_t n_groups;
 };
 
+/* The namespaces of this process, which never change: what a caller's are compared with. */
+struct caller_home {
+	dev_t pid_dev, user_dev;
+	ino_t pid_ino, user_ino;
+};
+/* Returns 0, or a negative errno when /proc cannot be read: then nobody can be trusted. */
+int caller_home_read(struct caller_home *ret);
+
 /*
  * Reads what /proc knows of the thread. Returns 0 (then ret->groups is the caller's to free with
  * caller_clear()), or a negative errno when it cannot be read: the caller is gone, or hidden.
  */
-int caller_read(pid_t tid, uid_t uid, gid_t gid, struct caller *ret);
+int caller_read(const struct caller_home *home, pid_t tid, uid_t uid, gid_t gid,
+		struct caller *ret);
 void caller_clear(struct caller *c);
 
 /* The same as for a request without /proc: not trusted, no groups. */
 struct caller caller_unknown(uid_t uid, gid_t gid);
+
+/*
+ * The process that a thread belongs to, and that one's parent. Also of a thread that was killed in a
+ * call which is not answered yet.
+ */
+int caller_process(pid_t tid, pid_t *ret_process, pid_t *ret_parent);
 
 /*
  * Whether a signal that ends a blocking call waits for that thread: what an INTERRUPT that got lost

@@ -12,6 +12,7 @@
 #include "fs/caller.h"
 #include "fs/context.h"
 #include "fs/transaction.h"
+#include "fs/watch.h"
 #include "fs/wire.h"
 
 struct change *change_new(struct hub *hub, fuse_req_t req, enum change_op op, struct node node)
@@ -101,7 +102,7 @@ int change_caller_of_request(struct change *c)
 	 * A replayed request may come from a thread that is gone meanwhile; the kernel judged its
 	 * right to make or remove the entry when it was new.
 	 */
-	if (caller_read(ctx->pid, ctx->uid, ctx->gid, &caller) < 0) {
+	if (caller_read(&c->hub->home, ctx->pid, ctx->uid, ctx->gid, &caller) < 0) {
 		if (c->replayed && ctx->pid > 0)
 			return 0;
 		return error_set(&c->err, EPERM, "the caller cannot be seen from the daemon's pid namespace");
@@ -174,6 +175,30 @@ void change_refuse(struct change *c)
 	change_free(c);
 }
 
+/* The error that a recorded refusal was made of. */
+static void recall_refusal(struct change *c, int code)
+{
+	AUTO_JSON json_t *answer = NULL;
+	struct json_object o;
+	const char *reason = "refused, as an earlier part was", *field = "", *remedy = "";
+
+	if (c->answer && json_parse(c->answer, strlen(c->answer), &answer, NULL) == 0 &&
+	    json_object_begin(&o, answer, "", NULL) == 0) {
+		(void)json_object_string(&o, "reason", &reason, NULL);
+		(void)json_object_string(&o, "field", &field, NULL);
+		(void)json_object_string(&o, "remedy", &remedy, NULL);
+	}
+	(void)error_set(&c->err, code, "%s", reason);
+	error_field(&c->err, "%s", field);
+	error_remedy(&c->err, "%s", remedy);
+}
+
+void change_refuse_again(struct change *c, int code)
+{
+	recall_refusal(c, code);
+	change_refuse(c);
+}
+
 void change_finish(struct change *c)
 {
 	reply_success(c);
@@ -219,8 +244,10 @@ static void change_committed(struct store_op *op, int result, const struct error
 		change_refuse(c);
 		return;
 	}
+	watch_kernel_tells(c->hub, c);
 	if (c->committed)
 		c->committed(c);
+	watch_kernel_tells(c->hub, NULL);
 	reply_success(c);
 	prune_add(c->hub, c->unique);
 	change_free(c);
@@ -263,24 +290,6 @@ void change_commit_refusal(struct change *c)
 	c->store.apply = apply_refusal;
 	c->store.done = refusal_committed;
 	store_submit(c->hub->store, &c->store);
-}
-
-/* The error that a recorded refusal was made of. */
-static void recall_refusal(struct change *c, int code)
-{
-	AUTO_JSON json_t *answer = NULL;
-	struct json_object o;
-	const char *reason = "refused before the daemon was started again", *field = "", *remedy = "";
-
-	if (c->answer && json_parse(c->answer, strlen(c->answer), &answer, NULL) == 0 &&
-	    json_object_begin(&o, answer, "", NULL) == 0) {
-		(void)json_object_string(&o, "reason", &reason, NULL);
-		(void)json_object_string(&o, "field", &field, NULL);
-		(void)json_object_string(&o, "remedy", &remedy, NULL);
-	}
-	(void)error_set(&c->err, code, "%s", reason);
-	error_field(&c->err, "%s", field);
-	error_remedy(&c->err, "%s", remedy);
 }
 
 bool change_replayed(struct change *c)

@@ -89,6 +89,9 @@ bool change_replayed(struct change *c);
 /* Refuses with c->err: the sentence is kept for the caller, and the errno is the answer. */
 void change_refuse(struct change *c);
 
+/* The same as an earlier refusal: its errno, and in c->answer its object (perhaps NULL). */
+void change_refuse_again(struct change *c, int code);
+
 /* Answers success without a commit: the wanted state holds already. */
 void change_finish(struct change *c);
 

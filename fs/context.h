@@ -8,6 +8,7 @@
 #include <sys/types.h>
 #include <uv.h>
 
+#include "fs/caller.h"
 #include "fs/hub.h"
 
 /* Counters of what uids hold, by uid modulo this. */
@@ -33,6 +34,7 @@ struct hub {
 	gid_t gid;
 	gid_t gid_cloop, gid_admin; /* 0 when the group is missing (root's hub) */
 	bool groups_missing;
+	struct caller_home home;
 	int64_t started_ns; /* of the mount: a hub that takes over changes nothing */
 
 	bool stopping; /* blocked readers get end of file */

@@ -188,14 +188,13 @@ static void fleet_committed(struct change *c)
 
 	fleet_changed(hub->fleet, rc);
 	hub_event(hub);
-	watch_modified(hub, root_node("status"));
 	watch_modified(hub, root_node("default_id"));
 	if (fleet_changed_ns(hub->fleet) > area_header(hub->area)->executors_ns)
 		area_header(hub->area)->executors_ns = fleet_changed_ns(hub->fleet);
 	if (rc->kind == FLEET_ADD)
 		watch_created(hub, list, rc->name, dir);
 	else if (rc->kind == FLEET_REMOVE)
-		watch_deleted(hub, list, rc->name);
+		watch_deleted(hub, list, rc->name, dir);
 	else
 		watch_modified_all(hub, dir);
 }

@@ -91,13 +91,26 @@ void hub_exit(struct hub *hub, int status)
 
 /* --- what the domain reports ---------------------------------------------------------------- */
 
+/* A session's links in the directories of executors. */
+static struct node link_node(uint32_t serial)
+{
+	return (struct node){.kind = NODE_EXECUTOR_SESSION, .serial = serial, .file = 1};
+}
+
+static struct node links_of(int64_t executor_serial)
+{
+	return (struct node){.kind = NODE_EXECUTOR_SESSIONS, .serial = (uint32_t)executor_serial};
+}
+
 static void session_changed(void *user, uint32_t serial)
 {
 	struct hub *hub = user;
+	const struct session *s = dispatch_get(hub->dispatch, serial);
 
-	watch_modified(hub, root_node("status"));
 	logs_forget(hub, serial); /* a launch that is tried again makes another folder */
 	watch_modified_all(hub, (struct node){.kind = NODE_SESSION, .serial = serial});
+	if (s && session_state_finished(s->state))
+		watch_deleted(hub, links_of(s->executor_serial), s->name, link_node(serial));
 	follow_wake(hub, NODE_LIVE_SESSION, serial);
 }
 
@@ -105,19 +118,26 @@ static void session_created(void *user, uint32_t serial, const char *name)
 {
 	struct hub *hub = user;
 
+	const struct session *s = dispatch_get(hub->dispatch, serial);
+
 	area_header(hub->area)->sessions_ns = dispatch_changed_ns(hub->dispatch);
 	watch_created(hub, (struct node){.kind = NODE_SESSIONS}, name,
 		      (struct node){.kind = NODE_SESSION, .serial = serial});
+	if (s)
+		watch_created(hub, links_of(s->executor_serial), name, link_node(serial));
 }
 
-static void session_removed(void *user, uint32_t serial, const char *name)
+static void session_removed(void *user, uint32_t serial, const char *name, int64_t executor_serial)
 {
 	struct hub *hub = user;
 
 	hub_event(hub);
 	logs_forget(hub, serial);
 	area_header(hub->area)->sessions_ns = dispatch_changed_ns(hub->dispatch);
-	watch_deleted(hub, (struct node){.kind = NODE_SESSIONS}, name);
+	if (executor_serial)
+		watch_deleted(hub, links_of(executor_serial), name, link_node(serial));
+	watch_deleted(hub, (struct node){.kind = NODE_SESSIONS}, name,
+		      (struct node){.kind = NODE_SESSION, .serial = serial});
 	follow_wake(hub, NODE_LIVE_SESSION, serial);
 }
 
@@ -320,6 +340,7 @@ static void on_wake(uv_async_t *async)
 	struct hub *hub = async->data;
 
 	store_dispatch(hub->store);
+	watch_committed(hub);
 }
 
 static void on_tick(uv_timer_t *timer)
@@ -633,7 +654,10 @@ int hub_run(const struct hub_options *options)
 	p->hub.uid = geteuid();
 	p->hub.gid = getegid();
 	find_groups(&p->hub);
-	int r = prepare_loop(p, &err);
+	int r = caller_home_read(&p->hub.home);
+	if (r < 0)
+		hub_log("/proc cannot be read (%s): no caller can be told from another", strerror(-r));
+	r = prepare_loop(p, &err);
 	if (r < 0) {
 		hub_log("%s", err.reason);
 		free(p);

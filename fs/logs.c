@@ -6,15 +6,18 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/inotify.h>
+#include <sys/stat.h>
 #include <unistd.h>
 #include <uv.h>
 
+#include "core/clock.h"
 #include "core/owner.h"
 #include "drivers/shim/log_format.h"
 #include "drivers/shim/log_reader.h"
 #include "drivers/shim/session_dir.h"
 #include "fs/context.h"
 #include "fs/follow.h"
+#include "fs/watch.h"
 
 /* Logs that are watched for growth, by hash; a power of two. */
 #define WATCH_BUCKETS 256
@@ -23,6 +26,8 @@ struct log_watch {
 	struct log_watch *next;
 	uint32_t serial;
 	int wd;
+	int tail_wd; /* of what comes after the log has ended; -1: not watched */
+	bool announced;
 	size_t interests;
 	bool grown; /* to be woken */
 };
@@ -93,22 +98,28 @@ static struct log_watch **watch_find(struct logs *l, uint32_t serial)
 	return w;
 }
 
+static int watch_file(struct logs *l, uint32_t serial, const char *name)
+{
+	AUTO_CLOSE int dirfd = session_dir_open(l->sessions_fd, serial);
+	char path[PATH_MAX];
+
+	if (dirfd < 0)
+		return -1;
+	(void)snprintf(path, sizeof(path), "/proc/self/fd/%d/%s", dirfd, name);
+	return inotify_add_watch(l->inotify_fd, path, IN_MODIFY | IN_DONT_FOLLOW);
+}
+
 bool logs_watch(struct hub *hub, uint32_t serial)
 {
 	struct logs *l = hub->logs;
 	struct log_watch **place = watch_find(l, serial);
-	char path[PATH_MAX];
 
 	if (*place) {
 		(*place)->interests++;
 		return true;
 	}
-	AUTO_CLOSE int dirfd = session_dir_open(l->sessions_fd, serial);
-	if (dirfd < 0)
-		return false;
 	/* The index: bytes of the log count once a record of them is there, which is written last. */
-	(void)snprintf(path, sizeof(path), "/proc/self/fd/%d/" LOG_INDEX_FILE, dirfd);
-	int wd = inotify_add_watch(l->inotify_fd, path, IN_MODIFY | IN_DONT_FOLLOW);
+	int wd = watch_file(l, serial, LOG_INDEX_FILE);
 	if (wd < 0)
 		return false;
 	struct log_watch *w = calloc(1, sizeof(*w));
@@ -116,7 +127,7 @@ bool logs_watch(struct hub *hub, uint32_t serial)
 		(void)inotify_rm_watch(l->inotify_fd, wd);
 		return false;
 	}
-	*w = (struct log_watch){.serial = serial, .wd = wd, .interests = 1};
+	*w = (struct log_watch){.serial = serial, .wd = wd, .tail_wd = -1, .interests = 1};
 	*place = w;
 	return true;
 }
@@ -133,12 +144,53 @@ void logs_unwatch(struct hub *hub, uint32_t serial)
 	free(w);
 }
 
+void logs_announce(struct hub *hub, uint32_t serial, bool on)
+{
+	struct logs *l = hub->logs;
+	struct log_watch *w = *watch_find(l, serial);
+
+	if (on == (w && w->announced))
+		return;
+	if (on) {
+		if (!logs_watch(hub, serial))
+			return;
+		w = *watch_find(l, serial);
+		w->announced = true;
+		w->tail_wd = watch_file(l, serial, LOG_TAIL_FILE);
+		return;
+	}
+	w->announced = false;
+	if (w->tail_wd >= 0)
+		(void)inotify_rm_watch(l->inotify_fd, w->tail_wd);
+	w->tail_wd = -1;
+	logs_unwatch(hub, serial);
+}
+
+static int64_t file_changed_ns(int dirfd, const char *name)
+{
+	struct stat st;
+
+	if (fstatat(dirfd, name, &st, AT_SYMLINK_NOFOLLOW) < 0)
+		return 0;
+	return st.st_mtim.tv_sec * CLOCK_NS_PER_S + st.st_mtim.tv_nsec;
+}
+
+int64_t logs_changed_ns(struct hub *hub, uint32_t serial)
+{
+	AUTO_CLOSE int dirfd = session_dir_open(hub->logs->sessions_fd, serial);
+
+	if (dirfd < 0)
+		return 0;
+	/* The ring is touched when it is made; its bytes come later than all of the log. */
+	return file_changed_ns(dirfd, LOG_FILE);
+}
+
 /* Notes which sessions' logs grew: those of a descriptor, or all (wd -1: events were lost). */
 static void note_growth(struct logs *l, int wd)
 {
 	for (size_t i = 0; i < WATCH_BUCKETS; i++)
 		for (struct log_watch *w = l->watches[i]; w; w = w->next)
-			if (wd < 0 || w->wd == wd)
+			if (wd < 0 || w->wd == wd || w->tail_wd == wd)
 				w->grown = true;
 }
 
@@ -152,6 +204,8 @@ static void wake_grown(struct logs *l)
 				continue;
 			}
 			w->grown = false;
+			if (w->announced)
+				watch_grown(l->hub, w->serial);
 			follow_wake(l->hub, NODE_LIVE_SESSION, w->serial);
 			w = l->watches[i];
 		}

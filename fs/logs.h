@@ -34,4 +34,14 @@ void logs_forget(struct hub *hub, uint32_t serial);
 bool logs_watch(struct hub *hub, uint32_t serial);
 void logs_unwatch(struct hub *hub, uint32_t serial);
 
+/*
+ * Whether each growth of a session's output is to be reported to watch_grown(); saying the same again
+ * changes nothing. A log that is not there yet is not watched: to be said again when the session
+ * changed.
+ */
+void logs_announce(struct hub *hub, uint32_t serial, bool on);
+
+/* When output was written last, in real time; 0: never, or nobody knows. */
+int64_t logs_changed_ns(struct hub *hub, uint32_t serial);
+
 #endif

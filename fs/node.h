@@ -122,6 +122,13 @@ struct node_file {
 	ssize_t (*pread)(const struct view *v, void *data, size_t len, uint64_t off);
 
 	/*
+	 * Log whose bytes are those of a file: the descriptor, which is borrowed until the loop
+	 * runs on, and *len cut to what there is at the offset. NULL, or a negative result: only
+	 * pread can tell.
+	 */
+	int (*file)(const struct view *v, uint64_t off, size_t *len);
+
+	/*
 	 * Stream, wait: bytes from an offset of what is there now. Returns 0, -EAGAIN when the reader
 	 * has to wait for the object to change, or another negative errno.
 	 */

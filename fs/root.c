@@ -18,6 +18,7 @@
 #include "fs/docs.h"
 #include "fs/fleet_change.h"
 #include "fs/tables.h"
+#include "fs/watch.h"
 
 static int render_version(const struct view *v, struct buf *out)
 {
@@ -75,7 +76,9 @@ static int render_status(const struct view *v, struct buf *out)
 	if (hub->groups_missing)
 		buf_puts(out, "warning: the groups cloop and cloop-admin do not both exist; root alone "
 			      "starts and administers (groupadd cloop; groupadd cloop-admin)\n");
-	buf_printf(out, "%zu sessions in flight\n\n", dispatch_count_live(hub->dispatch));
+	buf_printf(out, "%zu sessions in flight\n", dispatch_count_live(hub->dispatch));
+	watch_status(hub, out);
+	buf_puts(out, "\n");
 	buf_printf(out, "%-24s %-16s %-12s %8s %8s\n", "EXECUTOR", "KIND", "STATE", "INFLIGHT", "MAX");
 	for (size_t i = 0; (e = fleet_at(hub->fleet, i)); i++)
 		buf_printf(out, "%-24s %-16s %-12s %8llu %8lld\n", e->record.name,

@@ -44,13 +44,6 @@ static int render_json(json_t *value, struct buf *out)
 	return text ? puts_line(out, text) : -ENOMEM;
 }
 
-static int render_status(const struct view *v, struct buf *out)
-{
-	const struct session *row = row_of(v);
-
-	return row ? render_json(session_status_json(row), out) : -ESTALE;
-}
-
 static int render_handle(const struct view *v, struct buf *out)
 {
 	const struct session *row = row_of(v);
@@ -166,6 +159,23 @@ static int sizes_of(const struct view *v, struct log_sizes *ret)
 	return reader ? log_reader_sizes(reader, ret, NULL) : error;
 }
 
+/* The row counts what was written when the session has ended; until then the log tells. */
+static int render_status(const struct view *v, struct buf *out)
+{
+	const struct session *row = row_of(v);
+	struct log_sizes sizes;
+
+	if (!row)
+		return -ESTALE;
+	struct session shown = *row;
+	if (!session_state_finished(row->state) && sizes_of(v, &sizes) == 0) {
+		shown.log_dropped_bytes = (int64_t)sizes.dropped_bytes;
+		shown.log_bytes = (int64_t)(sizes.stdout_bytes + sizes.stderr_bytes + sizes.tail_bytes +
+					    sizes.dropped_bytes);
+	}
+	return render_json(session_status_json(&shown), out);
+}
+
 static int64_t output_changed(const struct view *v)
 {
 	struct log_sizes sizes;
@@ -200,6 +210,18 @@ static ssize_t pread_view(const struct view *v, enum log_view which, void *data,
 OUTPUT_VIEW(log, LOG_VIEW_LOG)
 OUTPUT_VIEW(stdout, LOG_VIEW_STDOUT)
 OUTPUT_VIEW(stderr, LOG_VIEW_STDERR)
+
+static int file_log(const struct view *v, uint64_t off, size_t *len)
+{
+	int error = 0;
+	struct log_reader *reader = logs_get(v->hub, v->node.serial, &error);
+	ssize_t n = reader ? log_reader_span(reader, *len, off, NULL) : error;
+
+	if (n < 0)
+		return (int)n;
+	*len = (size_t)n;
+	return log_reader_log_fd(reader);
+}
 
 static int size_tail(const struct view *v, uint64_t *ret)
 {
@@ -376,7 +398,7 @@ static const struct node_file session_files[] = {
 	{.name = "error", .type = FILE_TEXT, .mode = 0440, .owner = OWNER_SESSION,
 	 .render = render_error, .doc = "Why it failed or was killed, in one sentence; else empty."},
 	{.name = "log", .type = FILE_LOG, .mode = 0440, .owner = OWNER_SESSION, .size = size_log,
-	 .pread = pread_log, .changed = output_changed,
+	 .pread = pread_log, .file = file_log, .changed = output_changed,
 	 .doc = "Output of both streams as it arrived; `tail -f` works. Ends with a marker line at the "
 		"quota."},
 	{.name = "log.tail", .type = FILE_TEXT, .mode = 0440, .owner = OWNER_SESSION, .size = size_tail,

@@ -146,6 +146,30 @@ static void begin_document(struct hub *hub, struct area_handle *h)
 	*scanner_entry(hub, h->fh) = (struct scanner_entry){.fh = h->fh};
 }
 
+/* The document is refused before its end. */
+static void break_document(struct hub *hub, struct change *c, struct area_handle *h, int code,
+			   const char *reason, const char *remedy)
+{
+	h->doc_errno = (uint32_t)code;
+	h->doc_state = DOCUMENT_BROKEN;
+	document_reset(hub, h);
+	refuse_text(c, code, reason, remedy);
+}
+
+/*
+ * More of a document that was refused: a writer that goes on must not start what is left of its text,
+ * and is told why once more, as write(2) shows only the last errno of its parts.
+ */
+static void refuse_rest(struct hub *hub, struct change *c, const struct area_handle *h)
+{
+	char *text = malloc((size_t)h->text.len + 1);
+
+	if (text)
+		text[area_blob_read(hub->area, &h->text, 0, text, h->text.len)] = '\0';
+	c->answer = text;
+	change_refuse_again(c, h->doc_errno ? (int)h->doc_errno : EINVAL);
+}
+
 static bool all_space(const char *data, size_t len)
 {
 	for (size_t i = 0; i < len; i++)
@@ -160,9 +184,7 @@ static void write_document(struct hub *hub, struct change *c, struct area_handle
 	bool again = h->pending_unique == c->unique; /* a replayed WRITE that is in the document */
 
 	if (!again && h->doc_state == DOCUMENT_BROKEN && !all_space(data, len)) {
-		/* A writer that ignored the refusal must not start what is left of its text. */
-		refuse_text(c, EINVAL, "an earlier part of the document was refused",
-			    "open the file again");
+		refuse_rest(hub, c, h);
 		return;
 	}
 	if (!again && h->doc_state != DOCUMENT_OPEN) {
@@ -178,9 +200,7 @@ static void write_document(struct hub *hub, struct change *c, struct area_handle
 		begin_document(hub, h);
 	}
 	if (!again && len > DOCUMENT_MAX - h->doc.len) {
-		h->doc_state = DOCUMENT_BROKEN;
-		document_reset(hub, h);
-		refuse_text(c, EFBIG, "the document is larger than 1 MiB", "write a smaller one");
+		break_document(hub, c, h, EFBIG, "the document is larger than 1 MiB", "write a smaller one");
 		return;
 	}
 
@@ -193,20 +213,14 @@ static void write_document(struct hub *hub, struct change *c, struct area_handle
 	/* Of a WRITE that is in the document already, only the head may have been kept. */
 	enum scan_result scan = scanner_feed(&state, data, again ? 0 : len);
 	if (scan == SCAN_GARBAGE) {
-		bool begun = state.begun;
-
-		h->doc_state = DOCUMENT_BROKEN;
-		document_reset(hub, h);
-		refuse_text(c, EINVAL,
-			    begun ? "text follows the end of the JSON document" : "not a JSON object",
-			    "write one JSON object");
+		break_document(hub, c, h, EINVAL,
+			       state.begun ? "text follows the end of the JSON document" : "not a JSON object",
+			       "write one JSON object");
 		return;
 	}
 	if (area_document_append(hub->area, h, c->unique, data, len) < 0) {
-		h->doc_state = DOCUMENT_BROKEN;
-		document_reset(hub, h);
-		refuse_text(c, ENOSPC, "too many unfinished documents are open",
-			    "close descriptors that are not needed");
+		break_document(hub, c, h, ENOSPC, "too many unfinished documents are open",
+			       "close descriptors that are not needed");
 		return;
 	}
 	*entry = (struct scanner_entry){.fh = h->fh, .len = h->doc.len, .state = state};

@@ -15,6 +15,7 @@
 #include "fs/context.h"
 #include "fs/follow.h"
 #include "fs/node.h"
+#include "fs/read.h"
 #include "fs/transaction.h"
 #include "fs/watch.h"
 #include "fs/wire.h"
@@ -56,7 +57,7 @@ static int find(struct hub *hub, struct node parent, const char *name, struct no
 	uint8_t row = node_find(dir, name);
 	if (row) {
 		*ret = node_row(parent, row);
-		*ret_fixed_name = true;
+		*ret_fixed_name = !dir->files[row - 1].absent;
 		return 0;
 	}
 	*ret_fixed_name = false;
@@ -122,7 +123,10 @@ static void op_lookup(fuse_req_t req, fuse_ino_t parent, const char *name)
 	if (r == 0)
 		r = entry_of(hub, node, fuse_req_ctx(req)->uid, fixed_name, &e);
 	if (r < 0) {
-		(void)fuse_reply_err(req, r == -ESTALE ? ENOENT : -r);
+		if (watch_shows(hub, req, dir, name, &e))
+			(void)fuse_reply_entry(req, &e);
+		else
+			(void)fuse_reply_err(req, r == -ESTALE ? ENOENT : -r);
 		return;
 	}
 	watch_looked_up(hub, node);
@@ -176,6 +180,9 @@ static void op_getattr(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi
 	}
 	if (fi)
 		size_of_handle(hub, node, fi->fh, &st);
+	/* Nobody ever looks the root up. */
+	if (ino == FUSE_ROOT_ID)
+		watch_looked_up(hub, node);
 	(void)fuse_reply_attr(req, &st, node_fixed(node) ? FIXED_TIMEOUT : 0);
 }
 
@@ -224,7 +231,7 @@ static int set_caller(struct hub *hub, fuse_req_t req, struct area_handle *h, bo
 	if (!for_writing)
 		return 0;
 	/* Unreadable: the file opens (its answer can be read), but its WRITEs are refused. */
-	if (caller_read(ctx->pid, ctx->uid, ctx->gid, &caller) < 0)
+	if (caller_read(&hub->home, ctx->pid, ctx->uid, ctx->gid, &caller) < 0)
 		return 0;
 	h->trusted = caller.trusted;
 	h->n_groups = (uint32_t)caller.n_groups;
@@ -263,8 +270,9 @@ static int set_text(struct hub *hub, struct node node, struct area_handle *h)
 	}
 	if (text.failed)
 		return text.failed;
-	if (area_blob_set(hub->area, &h->text, h->uid, text.data, text.len) < 0)
-		return -EDQUOT;
+	int r = area_blob_set(hub->area, &h->text, h->uid, text.data, text.len);
+	if (r < 0)
+		return r;
 	h->text_valid = 1;
 	return 0;
 }
@@ -296,6 +304,12 @@ static int open_node(struct hub *hub, fuse_req_t req, struct node node, int flag
 	return 0;
 }
 
+/* What can be incomplete when it is closed; closing anything else need not come to us. */
+static bool takes_documents(const struct node_file *file)
+{
+	return file->type == FILE_TRANSACTION || file->type == FILE_DOCUMENT;
+}
+
 /* Whether the object that the node belongs to was removed. */
 static bool is_stale(struct hub *hub, struct node node)
 {
@@ -315,6 +329,8 @@ static void op_open(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
 		(void)fuse_reply_err(req, ESTALE);
 		return;
 	}
+	if (watch_opened(hub, req, node, fi))
+		return;
 	if (wire_replaying(hub->wire))
 		h = area_handle_of_open(hub->area, wire_unique(hub->wire));
 	bool made = !h;
@@ -332,6 +348,7 @@ static void op_open(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
 	fi->keep_cache = 0;
 	/* Rendered on and on: an offset says nothing about where in the log it is. */
 	fi->nonseekable = node_file(node)->sequential;
+	fi->noflush = !(takes_documents(node_file(node)) && (fi->flags & O_ACCMODE) != O_RDONLY);
 	/*
 	 * ENOENT: the opener is gone, and no RELEASE will come. Of a handle that an earlier hub made
 	 * it says that this hub had answered before it died: it is in use.
@@ -359,32 +376,24 @@ static bool handle_of(fuse_req_t req, fuse_ino_t ino, const struct fuse_file_inf
 	return true;
 }
 
-static void read_log(fuse_req_t req, struct node node, size_t size, uint64_t off)
+/*
+ * Whether a READ may not fill the kernel's cache, as one without an owner does. For sendfile(2), a file
+ * that blocks would end where it ends at this moment; and an answer begins where the document ended,
+ * not at the beginning of a page. Who copies in that way (busybox) goes on with read(2) after an error.
+ */
+static bool is_uncached(struct node node, const struct area_handle *h)
 {
-	const struct view v = {.hub = hub_of(req), .node = node, .uid = fuse_req_ctx(req)->uid};
-	AUTO_FREE char *data = malloc(size ? size : 1);
-
-	if (!data) {
-		(void)fuse_reply_err(req, ENOMEM);
-		return;
+	switch (node_file(node)->type) {
+	case FILE_STREAM:
+	case FILE_WAIT:
+		return true;
+	case FILE_TRANSACTION:
+	case FILE_DOCUMENT:
+		return h->doc_state != DOCUMENT_NONE;
+	default:
+		/* One inode for all callers, each of whom reads something else. */
+		return node_file(node)->per_caller;
 	}
-	ssize_t n = node_file(node)->pread(&v, data, size, off);
-	if (n < 0)
-		(void)fuse_reply_err(req, (int)-n);
-	else
-		(void)fuse_reply_buf(req, data, (size_t)n);
-}
-
-static void read_text(fuse_req_t req, const struct area_handle *h, size_t size, uint64_t off)
-{
-	AUTO_FREE char *data = malloc(size ? size : 1);
-
-	if (!data) {
-		(void)fuse_reply_err(req, ENOMEM);
-		return;
-	}
-	size_t n = area_blob_read(hub_of(req)->area, &h->text, off, data, size);
-	(void)fuse_reply_buf(req, data, n);
 }
 
 static void op_read(fuse_req_t req, fuse_ino_t ino, size_t size, off_t off, struct fuse_file_info *fi)
@@ -394,6 +403,10 @@ static void op_read(fuse_req_t req, fuse_ino_t ino, size_t size, off_t off, stru
 
 	if (!handle_of(req, ino, fi, &node, &h))
 		return;
+	if (fi->lock_owner == 0 && is_uncached(node, h)) {
+		(void)fuse_reply_err(req, EINVAL);
+		return;
+	}
 	if (size > AREA_MAX_WRITE)
 		size = AREA_MAX_WRITE;
 	switch (node_file(node)->type) {
@@ -402,35 +415,21 @@ static void op_read(fuse_req_t req, fuse_ino_t ino, size_t size, off_t off, stru
 		transaction_read(hub_of(req), req, h, size, (uint64_t)off);
 		break;
 	case FILE_LOG:
-		read_log(req, node, size, (uint64_t)off);
+		read_log(hub_of(req), req, node, size, (uint64_t)off);
 		break;
 	case FILE_STREAM:
 	case FILE_WAIT:
-		/*
-		 * A READ without an owner fills the kernel's cache for sendfile(2), for which the
-		 * file would end where it ends at this moment. Who copies in that way (busybox)
-		 * goes on with read(2) after an error.
-		 */
-		if (fi->lock_owner == 0) {
-			(void)fuse_reply_err(req, EINVAL);
-			return;
-		}
 		follow_read(hub_of(req), req, node, h, size, (uint64_t)off, fi->flags);
 		break;
 	default:
-		/* One inode for all callers, each of whom reads something else: nothing to cache. */
-		if (node_file(node)->per_caller && fi->lock_owner == 0) {
-			(void)fuse_reply_err(req, EINVAL);
-			return;
-		}
-		read_text(req, h, size, (uint64_t)off);
+		read_text(hub_of(req), req, h, size, (uint64_t)off);
 		break;
 	}
 }
 
 static bool takes_writes(const struct node_file *file)
 {
-	return file->type == FILE_TRANSACTION || file->type == FILE_DOCUMENT || file->type == FILE_CONTROL;
+	return takes_documents(file) || file->type == FILE_CONTROL;
 }
 
 static void op_write(fuse_req_t req, fuse_ino_t ino, const char *data, size_t size, off_t off,
@@ -505,13 +504,16 @@ static void op_poll(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi,
 static void op_fallocate(fuse_req_t req, fuse_ino_t ino, int mode, off_t off, off_t len,
 			 struct fuse_file_info *fi)
 {
-	(void)ino;
+	struct node node;
+
 	(void)mode;
 	(void)off;
 	(void)len;
 	(void)fi;
-	/* The nudger's no-op makes the kernel tell watchers; nobody else allocates here. */
-	(void)fuse_reply_err(req, watch_is_nudger(hub_of(req), req) ? 0 : EOPNOTSUPP);
+	if (node_parse(ino, &node))
+		watch_allocate(hub_of(req), req, node);
+	else
+		(void)fuse_reply_err(req, ESTALE);
 }
 
 /* --- directories ---------------------------------------------------------------------------- */
@@ -681,6 +683,8 @@ static const char fixed_remedy[] = "write to the files that are there; executors
 
 static void op_unlink(fuse_req_t req, fuse_ino_t parent, const char *name)
 {
+	if (watch_nudged(hub_of(req), req, parent, name, false))
+		return;
 	refuse_entry(req, parent, name, "no file of this tree can be removed by itself",
 		     "remove the object's directory with rmdir");
 }
@@ -703,6 +707,8 @@ static void op_create(fuse_req_t req, fuse_ino_t parent, const char *name, mode_
 static void op_symlink(fuse_req_t req, const char *target, fuse_ino_t parent, const char *name)
 {
 	(void)target;
+	if (watch_nudged(hub_of(req), req, parent, name, true))
+		return;
 	refuse_entry(req, parent, name, fixed_files, fixed_remedy);
 }
 

@@ -31,6 +31,7 @@ struct wire {
 	uint32_t request_len;
 	bool replaying;
 	int init_mismatch;
+	int pipe[2]; /* for replies out of files; empty between two of them, -1 before the first */
 };
 
 static int resume(struct wire *w);
@@ -87,6 +88,14 @@ static bool is_init(const struct wire *w, uint64_t unique)
 	return h->init_len >= sizeof(*in) && in->unique == unique;
 }
 
+/* The request was answered, well or not. */
+static void answered(struct wire *w, uint64_t unique)
+{
+	area_request_done(w->hub->area, unique);
+	if (w->blocked)
+		(void)resume(w);
+}
+
 static ssize_t wire_writev(int fd, struct iovec *iov, int count, void *user)
 {
 	struct hub *hub = user;
@@ -115,11 +124,75 @@ static ssize_t wire_writev(int fd, struct iovec *iov, int count, void *user)
 		if (write(fd, &eio, sizeof(eio)) < 0 && errno != ENOENT)
 			hub_log("nor was the error: %s", strerror(errno));
 	}
-	area_request_done(hub->area, unique);
-	if (w->blocked)
-		(void)resume(w);
+	answered(w, unique);
 	errno = saved;
 	return n;
+}
+
+/* --- replies out of files ------------------------------------------------------------------- */
+
+/* The pages of a READ that begins inside a page, and one for the header; and as much again. */
+#define PIPE_BYTES (2 * AREA_MAX_WRITE)
+
+static void pipe_close(struct wire *w)
+{
+	w->pipe[0] = close_fd(w->pipe[0]);
+	w->pipe[1] = close_fd(w->pipe[1]);
+}
+
+static int pipe_open(struct wire *w)
+{
+	if (w->pipe[0] >= 0)
+		return 0;
+	if (pipe2(w->pipe, O_CLOEXEC | O_NONBLOCK) < 0) {
+		w->pipe[0] = w->pipe[1] = -1;
+		return -errno;
+	}
+	if (fcntl(w->pipe[1], F_SETPIPE_SZ, PIPE_BYTES) < PIPE_BYTES) {
+		pipe_close(w);
+		return -ENOSPC;
+	}
+	return 0;
+}
+
+/* Header and bytes are in the pipe; or an error, and then the pipe may hold anything. */
+static int pipe_fill(struct wire *w, const struct fuse_out_header *out, int fd, size_t len,
+		     uint64_t off)
+{
+	loff_t at = (loff_t)off;
+
+	if (write(w->pipe[1], out, sizeof(*out)) != (ssize_t)sizeof(*out))
+		return -EIO;
+	while (len > 0) {
+		ssize_t n = splice(fd, &at, w->pipe[1], NULL, len, SPLICE_F_NONBLOCK);
+
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n <= 0)
+			return n < 0 ? -errno : -ENODATA;
+		len -= (size_t)n;
+	}
+	return 0;
+}
+
+int wire_reply_file(struct wire *w, fuse_req_t req, int fd, size_t len, uint64_t off)
+{
+	const struct fuse_out_header out = {.len = (uint32_t)(sizeof(out) + len),
+					    .unique = w->unique};
+	int r = pipe_open(w);
+
+	if (r == 0)
+		r = pipe_fill(w, &out, fd, len, off);
+	if (r == 0 && splice(w->pipe[0], NULL, w->hub->options->fuse_fd, NULL, out.len, 0) < 0)
+		r = -errno;
+	if (r < 0)
+		pipe_close(w);
+	/* ENOENT: the reader does not wait any more. */
+	if (r < 0 && r != -ENOENT)
+		return r;
+	answered(w, out.unique);
+	fuse_reply_none(req);
+	return 0;
 }
 
 /* --- INIT, for a binary that only asks itself ------------------------------------------------ */
@@ -162,6 +235,7 @@ int wire_new(struct hub *hub, const struct fuse_lowlevel_ops *ops, struct wire *
 	if (!w)
 		return error_oom(err);
 	w->hub = hub;
+	w->pipe[0] = w->pipe[1] = -1;
 	hub->wire = w;
 	w->session = fuse_session_new(&args, ops, sizeof(*ops), hub);
 	fuse_opt_free_args(&args);
@@ -182,6 +256,7 @@ struct wire *wire_free(struct wire *w)
 		return NULL;
 	if (w->session)
 		fuse_session_destroy(w->session);
+	pipe_close(w);
 	free(w);
 	return NULL;
 }

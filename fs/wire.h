@@ -51,6 +51,15 @@ bool wire_replaying(const struct wire *w);
 /* The raw bytes of that request (struct fuse_in_header first). */
 const void *wire_request(const struct wire *w, uint32_t *ret_len);
 
+/*
+ * Answers the READ that is being handled with len bytes (at most AREA_MAX_WRITE) at an offset of
+ * a file: the kernel moves them from the file's pages to the reader's, not through this process.
+ * Returns 0 when it is answered, and req is gone then; or a negative errno, when nothing was
+ * answered: the file is shorter, or on a file system that cannot do that, or there is no
+ * descriptor left for a pipe.
+ */
+int wire_reply_file(struct wire *w, fuse_req_t req, int fd, size_t len, uint64_t off);
+
 /* Wakes one saved poll handle. */
 void wire_notify_poll(struct wire *w, uint64_t kh);
 

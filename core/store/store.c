@@ -187,8 +187,9 @@ void store_submit(struct store *s, struct store_op *op)
 	(void)pthread_mutex_lock(&s->mutex);
 	store_queue_push(&s->queue, op);
 	s->stats.waiting++;
-	(void)pthread_cond_signal(&s->work);
 	(void)pthread_mutex_unlock(&s->mutex);
+	/* Behind the lock, or the writer wakes only to wait for it. */
+	(void)pthread_cond_signal(&s->work);
 }
 
 void store_dispatch(struct store *s)

@@ -33,6 +33,7 @@
 #include <unistd.h>
 
 #include "core/owner.h"
+#include "drivers/shim/session_dir.h"
 
 #define EVENTS_MAX 64
 /* Rounds of ending what a dead shim left, and looks at the shims of earlier launchers. */
@@ -326,6 +327,9 @@ static int open_dirs(struct launcher *l, const char *sessions, const char *runti
 
 	if (sessions_fd < 0 || runtime_fd < 0 || fstat(runtime_fd, &st) < 0)
 		return -errno;
+	int r = session_dir_prepare(sessions_fd);
+	if (r < 0)
+		return r;
 	if (mkdirat(runtime_fd, SHIM_SOCKETS_DIR, 0700) < 0 && errno != EEXIST)
 		return -errno;
 	l->host.sockets_fd = openat(runtime_fd, SHIM_SOCKETS_DIR,

@@ -225,32 +225,44 @@ int log_reader_bytes(const struct log_reader *r, void *buf, size_t n, uint64_t o
 	return 0;
 }
 
-ssize_t log_reader_pread(struct log_reader *r, enum log_view view, void *buf, size_t len,
-			 uint64_t offset, struct error *err)
+/* How many of len bytes there are at an offset of a view. */
+static ssize_t span(struct log_reader *r, enum log_view view, size_t len, uint64_t offset,
+		    struct error *err)
 {
 	uint64_t end;
-	int e;
 
-	if (view == LOG_VIEW_TAIL)
-		return log_tail_pread(r, buf, len, offset, err);
 	for (int looked = 0;; looked++) {
 		end = view == LOG_VIEW_LOG      ? r->log_end
 		      : view == LOG_VIEW_STDOUT ? r->out_end
 						: r->err_end;
 		if ((offset < end && len <= end - offset) || looked)
 			break;
-		e = log_reader_look(r, err);
+		int e = log_reader_look(r, err);
 		if (e < 0)
 			return e;
 	}
 	if (offset >= end)
 		return 0;
-	if (len > end - offset)
-		len = (size_t)(end - offset);
+	return (ssize_t)(len > end - offset ? (size_t)(end - offset) : len);
+}
+
+ssize_t log_reader_span(struct log_reader *r, size_t len, uint64_t offset, struct error *err)
+{
+	return span(r, LOG_VIEW_LOG, len, offset, err);
+}
+
+ssize_t log_reader_pread(struct log_reader *r, enum log_view view, void *buf, size_t len,
+			 uint64_t offset, struct error *err)
+{
+	if (view == LOG_VIEW_TAIL)
+		return log_tail_pread(r, buf, len, offset, err);
+	ssize_t n = span(r, view, len, offset, err);
+	if (n <= 0)
+		return n;
 	if (view != LOG_VIEW_LOG)
 		return log_view_pread(r, r->records,
-				      view == LOG_VIEW_STDOUT ? LOG_STDOUT : LOG_STDERR, buf, len,
-				      offset, err);
-	e = log_reader_bytes(r, buf, len, offset, err);
-	return e < 0 ? e : (ssize_t)len;
+				      view == LOG_VIEW_STDOUT ? LOG_STDOUT : LOG_STDERR, buf,
+				      (size_t)n, offset, err);
+	int e = log_reader_bytes(r, buf, (size_t)n, offset, err);
+	return e < 0 ? e : n;
 }

@@ -98,9 +98,12 @@ int log_reader_sizes(struct log_reader *r, struct log_sizes *ret, struct error *
 ssize_t log_reader_pread(struct log_reader *r, enum log_view view, void *buf, size_t len,
 			 uint64_t offset, struct error *err);
 
+/* How many of len bytes there are at an offset of the log. Looks when it does not know. */
+ssize_t log_reader_span(struct log_reader *r, size_t len, uint64_t offset, struct error *err);
+
 /*
- * The descriptor of the log file, to be spliced from, up to log_bytes; -1 while there is none. The
- * reader owns it.
+ * The descriptor of the log file, to be spliced from, as far as log_reader_span() says; -1 while
+ * there is none. The reader owns it.
  */
 int log_reader_log_fd(const struct log_reader *r);
 

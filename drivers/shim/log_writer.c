@@ -429,6 +429,9 @@ int log_writer_sync(struct log_writer *w)
 	const int fds[] = {w->log_fd, w->index_fd, log_ring_used(&w->ring) ? w->ring.fd : -1};
 	int r = 0;
 
+	/* No files, or files without a record, are an empty log, and that is what it is. */
+	if (w->records == 0 && !log_ring_used(&w->ring))
+		return 0;
 	for (size_t i = 0; i < ARRAY_SIZE(fds); i++)
 		if (fds[i] >= 0 && fdatasync(fds[i]) < 0 && r == 0)
 			r = -errno;

@@ -112,7 +112,10 @@ void log_writer_write(struct log_writer *w, enum log_stream stream, const void *
  */
 int log_writer_marker(struct log_writer *w, const char *text);
 
-/* Waits until everything so far is on the disk, the names of the files included. */
+/*
+ * Waits until everything so far is on the disk, the names of the files included. An empty log
+ * needs no disk: files that are lost, or have nothing in them, say the same.
+ */
 int log_writer_sync(struct log_writer *w);
 
 /* Gives back what was allocated ahead, removes a ring that was not used. Accepts one that failed to

@@ -75,14 +75,37 @@ int session_dir_open(int sessions_fd, uint64_t serial)
 	return open_own_dir(shard, name);
 }
 
+static int sync_fd(int fd)
+{
+	return fsync(fd) < 0 ? -errno : 0;
+}
+
+int session_dir_prepare(int sessions_fd)
+{
+	char shard[SESSION_SHARD_MAX];
+
+	for (uint64_t i = 0; i < SESSION_SHARDS; i++) {
+		session_dir_shard(i, shard);
+		if (mkdirat(sessions_fd, shard, 0700) < 0 && errno != EEXIST)
+			return -errno;
+	}
+	return sync_fd(sessions_fd);
+}
+
 static int make_dir(int sessions_fd, uint64_t serial)
 {
 	char shard_name[SESSION_SHARD_MAX], name[SESSION_NAME_MAX];
+	int r = 0;
 
 	session_dir_shard(serial, shard_name);
 	session_dir_name(serial, name);
-	if (mkdirat(sessions_fd, shard_name, 0700) < 0 && errno != EEXIST)
-		return -errno;
+	/* It is there; when somebody removed it, its name is as new as what is in it. */
+	if (mkdirat(sessions_fd, shard_name, 0700) == 0)
+		r = sync_fd(sessions_fd);
+	else if (errno != EEXIST)
+		r = -errno;
+	if (r < 0)
+		return r;
 	AUTO_CLOSE int shard = open_own_dir(sessions_fd, shard_name);
 	if (shard < 0)
 		return shard;
@@ -176,11 +199,6 @@ static int write_record(int fd, const void *data, size_t size)
 	return (size_t)n == size ? 0 : -ENOSPC;
 }
 
-static int sync_fd(int fd)
-{
-	return fsync(fd) < 0 ? -errno : 0;
-}
-
 /* Takes the room for the exit record: written, so that it is reserved. */
 static int reserve_exit(int dir, uint32_t attempt)
 {
@@ -233,13 +251,11 @@ int session_started_create(int sessions_fd, int dir, struct session_started *rec
 	if (r < 0)
 		return fail_started(dir, name, record->attempt, r);
 
-	/* The entries above may be as new. After the first sync of a journal these cost little. */
+	/* The folder's own name is as new; its shard's is not (session_dir_prepare). */
 	AUTO_CLOSE int shard = open_shard(sessions_fd, record->serial);
 	if (shard < 0)
 		return fail_started(dir, name, record->attempt, shard);
 	r = sync_fd(shard);
-	if (r == 0)
-		r = sync_fd(sessions_fd);
 	if (r < 0)
 		return fail_started(dir, name, record->attempt, r);
 	return take_fd(&fd);

@@ -39,6 +39,7 @@
 
 /* "3f" and "000000000000003f", each with its NUL. The shard is the serial's last byte: 256 folders
  * keep directories small at a million sessions. */
+#define SESSION_SHARDS 256
 #define SESSION_SHARD_MAX 3
 #define SESSION_NAME_MAX 17
 
@@ -72,6 +73,12 @@ struct session_exit {
 
 void session_dir_shard(uint64_t serial, char ret[static SESSION_SHARD_MAX]);
 void session_dir_name(uint64_t serial, char ret[static SESSION_NAME_MAX]);
+
+/*
+ * Makes the shards that are not there yet and syncs their names: for the launcher when it starts,
+ * so that no launch has to. Errors: those of mkdir(2) and fsync(2).
+ */
+int session_dir_prepare(int sessions_fd);
 
 /* Opens the folder. Returns a descriptor, or -ENOENT when there is none, -ELOOP, -ENOTDIR,
  * -EPERM. */

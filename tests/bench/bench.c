@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -57,6 +58,18 @@ void bench_sleep_ms(unsigned ms)
 	const struct timespec ts = {.tv_sec = ms / 1000, .tv_nsec = (long)(ms % 1000) * 1000000};
 
 	(void)nanosleep(&ts, NULL);
+}
+
+void bench_pin(pid_t pid, int cpu)
+{
+	cpu_set_t set;
+
+	CPU_ZERO(&set);
+	for (size_t i = 0; i < CPU_SETSIZE; i++)
+		if (cpu < 0 || i == (size_t)cpu)
+			CPU_SET(i, &set);
+	if (sched_setaffinity(pid, sizeof(set), &set) < 0)
+		bench_die("cannot choose a processor: %s", strerror(errno));
 }
 
 static int by_value(const void *a, const void *b)
@@ -139,11 +152,14 @@ void bench_table(const struct bench *b)
 	for (size_t i = 0; i < b->n; i++) {
 		const struct bench_figure *f = &b->figures[i];
 
-		(void)snprintf(baseline, sizeof(baseline), f->baseline != 0 ? "%.4g" : "-", f->baseline);
+		(void)snprintf(baseline, sizeof(baseline), f->baseline != 0 ? "%.4g" : "-",
+			       f->baseline);
 		(void)snprintf(ratio, sizeof(ratio), f->baseline != 0 ? "%.3g" : "-", f->ratio);
 		printf("%-36s %12.4g %12s %8s  %-8s %-15s %s\n", f->name, f->value, baseline, ratio,
 		       f->unit, goal_text(f, goal, sizeof(goal)),
-		       f->goal_is == GOAL_NONE ? "" : is_met(f) ? "met" : "SHORT");
+		       f->goal_is == GOAL_NONE ? ""
+		       : is_met(f)             ? "met"
+					       : "SHORT");
 	}
 }
 
@@ -152,7 +168,8 @@ void bench_table(const struct bench *b)
 void bench_path(const struct bench_hub *hub, const char *session, const char *file,
 		char ret[static BENCH_PATH_MAX])
 {
-	int n = session ? snprintf(ret, BENCH_PATH_MAX, "%s/sessions/%s/%s", hub->mount, session, file)
+	int n = session ? snprintf(ret, BENCH_PATH_MAX, "%s/sessions/%s/%s", hub->mount, session,
+				   file)
 			: snprintf(ret, BENCH_PATH_MAX, "%s/%s", hub->mount, file);
 
 	if (n < 0 || n >= BENCH_PATH_MAX)
@@ -257,7 +274,8 @@ void bench_hub_drain(const struct bench_hub *hub)
 
 /* --- sessions ------------------------------------------------------------------------------- */
 
-void bench_start(const struct bench_hub *hub, const char *spec, char ret_session[static BENCH_NAME_MAX])
+void bench_start(const struct bench_hub *hub, const char *spec,
+		 char ret_session[static BENCH_NAME_MAX])
 {
 	static const char before[] = "{\"session\":\"";
 	AUTO_CLOSE int fd = open(hub->start, O_RDWR | O_CLOEXEC);

@@ -58,10 +58,16 @@ void bench_sleep_ms(unsigned ms);
 double bench_median(double *v, size_t n);
 double bench_percentile(double *v, size_t n, double percent);
 
+/*
+ * Keeps a process (0: the calling thread) on one processor, or lets it go again (-1). Where two
+ * processes take turns, the time is that of waking another processor or not, as chance has it.
+ */
+void bench_pin(pid_t pid, int cpu);
+
 /* --- a hub: what `run` names in the environment is its directory --- */
 
 struct bench_hub {
-	char dir[BENCH_PATH_MAX];   /* said: its standard error; home/state: its state */
+	char dir[BENCH_PATH_MAX]; /* said: its standard error; home/state: its state */
 	char mount[BENCH_PATH_MAX];
 	char start[BENCH_PATH_MAX]; /* executors/local/start */
 	char drained[BENCH_PATH_MAX];
@@ -84,7 +90,8 @@ size_t bench_read(const char *path, char *ret, size_t size);
 void bench_write(const char *path, const char *text);
 
 /* Opens `start`, writes the spec, reads the answer and closes, as a script does. */
-void bench_start(const struct bench_hub *hub, const char *spec, char ret_session[static BENCH_NAME_MAX]);
+void bench_start(const struct bench_hub *hub, const char *spec,
+		 char ret_session[static BENCH_NAME_MAX]);
 /* Blocks until it has ended. */
 void bench_wait(const struct bench_hub *hub, const char *session);
 

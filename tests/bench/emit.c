@@ -2,8 +2,8 @@
  * What the benchmarks run as a workload.
  *
  *	emit bytes N            writes N bytes of lines, 64 KiB at a time
- *	emit ticks N MS FILE    waits for FILE, then writes N lines, one in MS ms: each is the instant at
- *	                        which it was written, in ns of CLOCK_MONOTONIC
+ *	emit ticks N MS FILE    waits for FILE, then writes N lines, one in MS ms: each is the
+ *instant at which it was written, in ns of CLOCK_MONOTONIC
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -57,7 +57,8 @@ int main(int argc, char **argv)
 	if (argc == 3 && strcmp(argv[1], "bytes") == 0)
 		emit_bytes(strtoull(argv[2], NULL, 10));
 	else if (argc == 5 && strcmp(argv[1], "ticks") == 0)
-		emit_ticks(strtoull(argv[2], NULL, 10), (unsigned)strtoul(argv[3], NULL, 10), argv[4]);
+		emit_ticks(strtoull(argv[2], NULL, 10), (unsigned)strtoul(argv[3], NULL, 10),
+			   argv[4]);
 	else
 		return 2;
 	return 0;

@@ -15,12 +15,7 @@
 
 /* Operations in a row, so that caches are as they are in a loop, then the other side. */
 #define BLOCK 100
-#define SAMPLES_MAX 20000
-
-struct samples {
-	double us[SAMPLES_MAX];
-	size_t n;
-};
+#define BLOCKS_MAX 200
 
 struct side {
 	const char *path;
@@ -32,34 +27,39 @@ struct side {
 
 typedef void operation(struct side *side);
 
-static void measure(operation *fn, struct side *side, struct samples *s)
+/* The median of a block. */
+static double measure(operation *fn, struct side *side)
 {
-	for (size_t i = 0; i < BLOCK && s->n < SAMPLES_MAX; i++) {
+	double us[BLOCK];
+
+	for (size_t i = 0; i < BLOCK; i++) {
 		int64_t since = bench_now_ns();
 
 		fn(side);
-		s->us[s->n++] = (double)(bench_now_ns() - since) / 1e3;
+		us[i] = (double)(bench_now_ns() - since) / 1e3;
 	}
+	return bench_median(us, BLOCK);
 }
 
 static void compare(struct bench *b, const char *name, operation *fn, struct side *ours,
 		    struct side *other, size_t blocks, double goal)
 {
-	static struct samples a, z;
+	double a[BLOCKS_MAX], z[BLOCKS_MAX], ratios[BLOCKS_MAX];
 
-	a.n = z.n = 0;
 	for (size_t i = 0; i < blocks; i++) {
-		measure(fn, ours, &a);
-		measure(fn, other, &z);
+		a[i] = measure(fn, ours);
+		z[i] = measure(fn, other);
+		ratios[i] = a[i] / z[i];
 	}
 	const struct bench_figure f = {
 		.name = name,
 		.unit = "us",
-		.value = bench_median(a.us, a.n),
-		.baseline = bench_median(z.us, z.n),
+		.ratio = bench_median(ratios, blocks),
+		.value = bench_median(a, blocks),
+		.baseline = bench_median(z, blocks),
 		.goal_is = goal > 0 ? GOAL_RATIO_MAX : GOAL_NONE,
 		.goal = goal,
-		.n = a.n,
+		.n = blocks * BLOCK,
 	};
 	bench_report(b, &f);
 }
@@ -124,14 +124,22 @@ int main(void)
 	(void)snprintf(flat, sizeof(flat), "%s/file", bench_env("BENCH_EMPTY"));
 	(void)snprintf(deep, sizeof(deep), "%s/dir/id/file", bench_env("BENCH_EMPTY"));
 
+	const pid_t pinned[] = {0, bench_hub_pid(&hub),
+				(pid_t)strtol(bench_env("BENCH_EMPTY_PID"), NULL, 10)};
+	for (size_t i = 0; i < ARRAY_SIZE(pinned); i++)
+		bench_pin(pinned[i], 0);
 	compare(&b, "read_state", read_once, &(struct side){.path = state},
 		&(struct side){.path = deep}, blocks, 1.25);
 	compare(&b, "read_state_flat", read_once, &(struct side){.path = state},
 		&(struct side){.path = flat}, blocks, 0);
+	for (size_t i = 0; i < ARRAY_SIZE(pinned); i++)
+		bench_pin(pinned[i], -1);
 
-	struct side ours = {.path = control, .fd = open(control, O_WRONLY | O_CLOEXEC),
+	struct side ours = {.path = control,
+			    .fd = open(control, O_WRONLY | O_CLOEXEC),
 			    .words = {"cordon\n", "uncordon\n"}};
-	struct side other = {.path = deep, .fd = open(deep, O_WRONLY | O_CLOEXEC),
+	struct side other = {.path = deep,
+			     .fd = open(deep, O_WRONLY | O_CLOEXEC),
 			     .words = {"cordon\n", "uncordon\n"},
 			     .db = open_database(bench_env("BENCH_SCRATCH"))};
 	compare(&b, "write_control", write_once, &ours, &other, blocks, 1.2);

@@ -20,10 +20,11 @@ static char empty[] = "";
 
 static int insert_one(struct store_tx *tx, int64_t serial, struct error *err)
 {
-	static char spec[] = "{\"argv\":[\"/usr/bin/make\",\"-j8\",\"check\"],\"work_dir\":\"/srv/project\","
-			     "\"env\":[\"LANG=C.UTF-8\"],\"timeout_seconds\":3600}";
+	static char spec[] =
+		"{\"argv\":[\"/usr/bin/make\",\"-j8\",\"check\"],\"work_dir\":\"/srv/project\","
+		"\"env\":[\"LANG=C.UTF-8\"],\"timeout_seconds\":3600}";
 	char name[32], handle[64], token[] = "1", boot[] = "00000000000000000000000000000000",
-	     executor[] = "local";
+				   executor[] = "local";
 
 	(void)snprintf(name, sizeof(name), "s-%016llx", (unsigned long long)serial);
 	for (char *p = name + 2; *p; p++)
@@ -98,7 +99,8 @@ int main(int argc, char **argv)
 			bench_die("no memory");
 		*f = (struct fill_op){.op = {.apply = apply, .done = done},
 				      .first = first,
-				      .last = first + ROWS_OF_OP - 1 < n ? first + ROWS_OF_OP - 1 : n};
+				      .last = first + ROWS_OF_OP - 1 < n ? first + ROWS_OF_OP - 1
+									 : n};
 		store_submit(s, &f->op);
 		store_dispatch(s);
 	}

@@ -1,7 +1,7 @@
 /*
- * From a workload's write to the return of a read of `follow`: the wake-up latency of one follower, of
- * a thousand of the same session, and of one while a thousand others wait for another session. The
- * baseline is a read of the workload's own pipe.
+ * From a workload's write to the return of a read of `follow`: the wake-up latency of one follower,
+ * of a thousand of the same session, and of one while a thousand others wait for another session.
+ * The baseline is a read of the workload's own pipe.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -51,7 +51,8 @@ static void begin(struct follower *f, int fd, size_t ticks, size_t *ready)
 {
 	pthread_attr_t attr;
 
-	*f = (struct follower){.fd = fd, .ms = calloc(ticks, sizeof(double)), .max = ticks, .ready = ready};
+	*f = (struct follower){
+		.fd = fd, .ms = calloc(ticks, sizeof(double)), .max = ticks, .ready = ready};
 	(void)pthread_attr_init(&attr);
 	(void)pthread_attr_setstacksize(&attr, STACK_BYTES);
 	if (fd < 0 || !f->ms || pthread_create(&f->thread, &attr, follow, f) != 0)
@@ -91,8 +92,12 @@ static void go(const char *flag, const size_t *ready, size_t n)
 static size_t measure_pipe(size_t ticks, unsigned ms, const char *flag, double *ret)
 {
 	char count[24], gap[16];
-	char *argv[] = {(char *)(uintptr_t)bench_env("EMIT"), (char *)"ticks", count, gap,
-			(char *)(uintptr_t)flag, NULL};
+	char *argv[] = {(char *)(uintptr_t)bench_env("EMIT"),
+			(char *)"ticks",
+			count,
+			gap,
+			(char *)(uintptr_t)flag,
+			NULL};
 	posix_spawn_file_actions_t actions;
 	struct follower f;
 	size_t ready = 0;
@@ -167,13 +172,15 @@ static void report(struct bench *b, const char *const names[static 2], double *o
 int main(void)
 {
 	static const char *const one[] = {"follow_1_p50", "follow_1_p99"};
-	static const char *const all[] = {"follow_1000_same_session_p50", "follow_1000_same_session_p99"};
+	static const char *const all[] = {"follow_1000_same_session_p50",
+					  "follow_1000_same_session_p99"};
 	static const char *const among[] = {"follow_1_among_1000_p50", "follow_1_among_1000_p99"};
 	size_t ticks = bench_long() ? 2000 : 300, many_ticks = bench_long() ? 100 : 20;
 	AUTO_FREE double *ours = calloc(MANY * many_ticks, sizeof(*ours));
 	AUTO_FREE double *others = calloc(MANY + ticks, sizeof(*others));
 	AUTO_FREE struct follower *idle = calloc(MANY, sizeof(*idle));
-	char flag[BENCH_PATH_MAX], quiet[BENCH_PATH_MAX], session[BENCH_NAME_MAX], path[BENCH_PATH_MAX];
+	char flag[BENCH_PATH_MAX], quiet[BENCH_PATH_MAX], session[BENCH_NAME_MAX],
+		path[BENCH_PATH_MAX];
 	struct bench b = {0};
 	struct bench_hub hub;
 	size_t ready = 0;

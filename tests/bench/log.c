@@ -25,12 +25,13 @@ static double mib_per_s(uint64_t bytes, int64_t since_ns)
 	return (double)bytes / 1048576 * 1e9 / (double)(bench_now_ns() - since_ns);
 }
 
-static double log_in(const struct bench_hub *hub, uint64_t bytes, char ret_session[static BENCH_NAME_MAX])
+static double log_in(const struct bench_hub *hub, uint64_t bytes,
+		     char ret_session[static BENCH_NAME_MAX])
 {
 	char spec[BENCH_PATH_MAX];
 
-	(void)snprintf(spec, sizeof(spec), "{\"argv\":[\"%s\",\"bytes\",\"%llu\"]}\n", bench_env("EMIT"),
-		       (unsigned long long)bytes);
+	(void)snprintf(spec, sizeof(spec), "{\"argv\":[\"%s\",\"bytes\",\"%llu\"]}\n",
+		       bench_env("EMIT"), (unsigned long long)bytes);
 	int64_t since = bench_now_ns();
 	bench_start(hub, spec, ret_session);
 	bench_wait(hub, ret_session);
@@ -84,7 +85,7 @@ static void log_file(const struct bench_hub *hub, char ret[static BENCH_PATH_MAX
 {
 	char command[2 * BENCH_PATH_MAX];
 
-	(void)snprintf(command, sizeof(command), "ls -t '%s'/home/state/sessions/*/*/log | head -n1",
+	(void)snprintf(command, sizeof(command), "ls -t '%s'/home/state/sessions/*/*/log",
 		       hub->dir);
 	FILE *f = popen(command, "re");
 	if (!f || !fgets(ret, BENCH_PATH_MAX, f) || pclose(f) != 0)

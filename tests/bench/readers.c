@@ -1,6 +1,6 @@
 /*
- * Ten thousand readers blocked in `follow`: what they cost the hub (its resident memory, with its part
- * of the shared area), and that it gets no more threads. All of them must see the end.
+ * Ten thousand readers blocked in `follow`: what they cost the hub (its resident memory, with its
+ * part of the shared area), and that it gets no more threads. All of them must see the end.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -48,7 +48,8 @@ static long used(pid_t pid)
 	(void)snprintf(path, sizeof(path), "/proc/%d/stat", pid);
 	(void)bench_read(path, text, sizeof(text));
 	const char *p = strrchr(text, ')');
-	if (!p || sscanf(p + 2, "%*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %ld %ld", &user, &system) != 2)
+	if (!p || sscanf(p + 2, "%*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %ld %ld", &user,
+			 &system) != 2)
 		bench_die("%s cannot be read", path);
 	return user + system;
 }
@@ -116,10 +117,17 @@ int main(void)
 		bench_die("%zu of %d readers saw the end", ended, READERS);
 
 	const struct bench_figure figures[] = {
-		{.name = "reader_blocked_memory", .unit = "KiB", .value = (double)(after - before) / READERS,
-		 .goal_is = GOAL_VALUE_MAX, .goal = 4, .n = READERS},
-		{.name = "readers_more_threads", .unit = "threads",
-		 .value = (double)(threads_after - threads), .goal_is = GOAL_VALUE_MAX, .goal = 0,
+		{.name = "reader_blocked_memory",
+		 .unit = "KiB",
+		 .value = (double)(after - before) / READERS,
+		 .goal_is = GOAL_VALUE_MAX,
+		 .goal = 4,
+		 .n = READERS},
+		{.name = "readers_more_threads",
+		 .unit = "threads",
+		 .value = (double)(threads_after - threads),
+		 .goal_is = GOAL_VALUE_MAX,
+		 .goal = 0,
 		 .n = READERS},
 		{.name = "readers_all_woken", .unit = "ms", .value = woken_ms, .n = READERS},
 	};

@@ -1,6 +1,7 @@
 /*
- * Running workloads: the private memory of a shim, and how long after kill -9 of the hub the next one
- * has adopted a thousand of them. The baseline of the latter is a hub without any: its first answer.
+ * Running workloads: the private memory of a shim, and how long after kill -9 of the hub the next
+ * one has adopted a thousand of them. The baseline of the latter is a hub without any: its first
+ * answer.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -104,7 +105,8 @@ int main(void)
 		bench_sleep_ms(CALM_MS);
 		others[i] = adoption(&hub, 0);
 	}
-	bench_start_many(&hub, "{\"argv\":[\"/bin/sleep\",\"3600\"]}\n", SESSIONS, WRITERS, sessions);
+	bench_start_many(&hub, "{\"argv\":[\"/bin/sleep\",\"3600\"]}\n", SESSIONS, WRITERS,
+			 sessions);
 	size_t n = shim_memory(kib, SESSIONS);
 	if (n != SESSIONS)
 		bench_die("%zu shims have a workload", n);

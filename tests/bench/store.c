@@ -25,7 +25,8 @@
 /* A shell command, in which $0 is the directory. */
 static double run(const char *command, const char *dir)
 {
-	char *argv[] = {(char *)"sh", (char *)"-c", (char *)(uintptr_t)command, (char *)(uintptr_t)dir, NULL};
+	char *argv[] = {(char *)"sh", (char *)"-c", (char *)(uintptr_t)command,
+			(char *)(uintptr_t)dir, NULL};
 	int status;
 	pid_t pid;
 
@@ -69,7 +70,8 @@ static double start_ms(const struct bench_hub *hub)
 	return ms;
 }
 
-static void compare_starts(struct bench *b, const struct bench_hub *full, const struct bench_hub *plain)
+static void compare_starts(struct bench *b, const struct bench_hub *full,
+			   const struct bench_hub *plain)
 {
 	static double a[STARTS_MAX], z[STARTS_MAX];
 	size_t n = bench_long() ? STARTS_MAX : 150;

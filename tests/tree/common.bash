@@ -134,11 +134,14 @@ script() {
 
 # start SPEC [EXECUTOR]: prints the id of the session that it became.
 start() {
+	local answer
+
 	# shellcheck disable=SC2016
-	me bash -c '
+	answer=$(me bash -c '
 		exec 9<> "$0" || exit
 		printf "%s\n" "$1" >&9 || { cat <&9 >&2; exit 1; }
-		cat <&9' "$M/executors/${2:-local}/start" "$1" | jq -er .session
+		cat <&9' "$M/executors/${2:-local}/start" "$1") || return
+	jq -r .session <<< "$answer"
 }
 
 # now SESSION FILE
@@ -151,7 +154,7 @@ ended() {
 	local id
 
 	for id; do
-		me cat "$M/sessions/$id/wait"
+		me timeout -k 5 "$PATIENCE_S" cat "$M/sessions/$id/wait"
 	done
 }
 
@@ -181,7 +184,8 @@ hub_begin() {
 
 # hub_exec: becomes the keeper. Its own environment is what its own user's workloads inherit.
 hub_exec() {
-	local command=(env HUB_VARIABLE=inherited CLOOP_HIDDEN=hidden)
+	# With test hooks, a minute is short.
+	local command=(env HUB_VARIABLE=inherited CLOOP_HIDDEN=hidden CLOOP_MINUTE_MS=1000)
 
 	if [[ -n ${HUB_USER-} ]]; then
 		command=(env -i PATH="$PATH" HOME="/home/$HUB_USER" ASAN_OPTIONS="${ASAN_OPTIONS-}"

@@ -233,6 +233,11 @@ kind_of() {
 	exec 5<&-
 }
 
+# The end of a session is shown before the event of it is committed.
+told_end() {
+	grep '"type":"session.ended"' "$M/events" | grep -q "\"session\":\"$1\""
+}
+
 @test "times are those of what the files show" {
 	local dir name kind mode owner path now created times TALKS
 
@@ -269,6 +274,7 @@ kind_of() {
 	# Nothing that did not change has another time when it is looked at again.
 	put "$M/sessions/$TALKS/signal" kill
 	ended "$TALKS"
+	eventually told_end "$TALKS"
 	times=$(stat -c '%n %y' "$M"/* "$M/sessions/$DONE/"* "$M/executors/second/"*)
 	sleep 0.02
 	equal "$(stat -c '%n %y' "$M"/* "$M/sessions/$DONE/"* "$M/executors/second/"*)" "$times"

@@ -113,9 +113,10 @@ static void on_created(void *user, uint32_t serial, const char *name)
 	((struct daemon *)user)->created++;
 }
 
-static void on_removed(void *user, uint32_t serial, const char *name)
+static void on_removed(void *user, uint32_t serial, const char *name, int64_t executor_serial)
 {
 	(void)serial;
+	(void)executor_serial;
 	(void)name;
 	((struct daemon *)user)->removed++;
 }
@@ -632,6 +633,14 @@ static void listings_resume_where_they_stopped(void **state)
 	assert_string_equal(dispatch_get(d.dispatch, serial - 256)->name, "n978");
 	assert_string_equal(dispatch_get(d.dispatch, serial)->name, "n1234");
 	assert_null(dispatch_get(d.dispatch, 0));
+	/* A name that is remembered, one whose session gave its place away, one that never was. */
+	assert_int_equal(dispatch_find(d.dispatch, "n1234", &serial), 0);
+	assert_int_equal(serial, 1234);
+	assert_int_equal(dispatch_find(d.dispatch, "n978", &serial), 0);
+	assert_int_equal(serial, 978);
+	assert_int_equal(dispatch_find(d.dispatch, "n1234", &serial), 0);
+	assert_int_equal(serial, 1234);
+	assert_int_equal(dispatch_find(d.dispatch, "n1501", &serial), -ENOENT);
 	daemon_end(&d);
 }
 
@@ -655,9 +664,11 @@ static void what_is_removed_is_gone_and_its_folder_remembered(void **state)
 
 	daemon_start(&d, dir->db, BOOT);
 	assert_int_equal(help_run(d.store, insert_many, &n, NULL), 0);
+	assert_int_equal(dispatch_find(d.dispatch, "n2", &serial), 0);
 	assert_non_null(dispatch_get(d.dispatch, serial));
 	assert_int_equal(help_run(d.store, remove_session, &serial, NULL), 0);
 	dispatch_removed(d.dispatch, serial, "n2");
+	assert_int_equal(dispatch_find(d.dispatch, "n2", &serial), -ENOENT);
 	assert_null(dispatch_get(d.dispatch, serial));
 	assert_int_equal(d.forgotten, 1);
 	assert_int_equal(session_list_doomed(store_reader(d.store), 0, 10, doomed, &dead, NULL), 1);

@@ -193,23 +193,41 @@ static void depth_does_not_wrap(void **state)
 
 static void callers_are_read_from_proc(void **state)
 {
+	const struct caller_home nowhere = {0};
+	struct caller_home home, elsewhere;
 	struct caller c = {0};
 
 	(void)state;
-	assert_int_equal(caller_read(getpid(), getuid(), getgid(), &c), 0);
+	assert_int_equal(caller_home_read(&home), 0);
+	assert_int_equal(caller_read(&home, getpid(), getuid(), getgid(), &c), 0);
 	assert_true(c.trusted);
 	gid_t groups[64];
 	int n = getgroups(64, groups);
 	assert_int_equal(c.n_groups, n);
 	caller_clear(&c);
 
-	assert_true(caller_read(0, 0, 0, &c) < 0);
-	assert_true(caller_read(-1, 0, 0, &c) < 0);
+	/* From another pid or user namespace, or from one that nobody knows, nobody is trusted. */
+	elsewhere = home;
+	elsewhere.pid_ino++;
+	assert_int_equal(caller_read(&elsewhere, getpid(), 0, 0, &c), 0);
+	assert_false(c.trusted);
+	caller_clear(&c);
+	elsewhere = home;
+	elsewhere.user_ino++;
+	assert_int_equal(caller_read(&elsewhere, getpid(), 0, 0, &c), 0);
+	assert_false(c.trusted);
+	caller_clear(&c);
+	assert_int_equal(caller_read(&nowhere, getpid(), 0, 0, &c), 0);
+	assert_false(c.trusted);
+	caller_clear(&c);
+
+	assert_true(caller_read(&home, 0, 0, 0, &c) < 0);
+	assert_true(caller_read(&home, -1, 0, 0, &c) < 0);
 	pid_t gone = fork();
 	if (gone == 0)
 		_exit(0);
 	assert_int_equal(waitpid(gone, NULL, 0), gone);
-	assert_true(caller_read(gone, 0, 0, &c) < 0);
+	assert_true(caller_read(&home, gone, 0, 0, &c) < 0);
 	assert_false(caller_interrupted(gone));
 	assert_false(caller_interrupted(getpid()));
 }

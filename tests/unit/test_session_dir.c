@@ -246,10 +246,39 @@ static void test_contention(void **state)
 	}
 }
 
+static void test_shards(void **state)
+{
+	char shard[SESSION_SHARD_MAX];
+	struct stat st;
+	int dir = -1, lock = -1;
+
+	(void)state;
+	assert_int_equal(session_dir_prepare(sessions), 0);
+	assert_int_equal(session_dir_prepare(sessions), 0);
+	for (uint64_t i = 0; i < SESSION_SHARDS; i++) {
+		session_dir_shard(i, shard);
+		assert_int_equal(fstatat(sessions, shard, &st, AT_SYMLINK_NOFOLLOW), 0);
+		assert_int_equal(st.st_mode, S_IFDIR | 0700);
+	}
+	/* One that somebody removed is made again. */
+	session_dir_shard(7, shard);
+	assert_int_equal(unlinkat(sessions, shard, AT_REMOVEDIR), 0);
+	assert_int_equal(session_dir_enter(sessions, 7, &dir, &lock), 0);
+	assert_int_equal(close(lock), 0);
+	assert_int_equal(close(dir), 0);
+	/* What is no directory of ours is not taken for one. */
+	session_dir_shard(8, shard);
+	assert_int_equal(unlinkat(sessions, shard, AT_REMOVEDIR), 0);
+	assert_int_equal(symlinkat("/tmp", sessions, shard), 0);
+	assert_int_equal(session_dir_prepare(sessions), 0);
+	assert_true(session_dir_enter(sessions, 8, &dir, &lock) < 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(test_names, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_shards, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_lock, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_records, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_undo, setup, teardown),
