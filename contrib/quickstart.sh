@@ -216,8 +216,8 @@ say_how_to_go_on() {
 	printf '    %-12s %-28s %s\n' \
 		"Look around" "cat $mountpoint/README" "then cat $mountpoint/status, and man 7 cloop" \
 		"Why not?" "cat $mountpoint/error" "says why the latest change was refused" \
-		"Stop" "$stop" "workloads run on, and the next start finds them" \
-		"Start" "$start" "" \
+		"Stop" "$stop" "ends no workload" \
+		"Start" "$start" "finds what runs" \
 		"Remove" "contrib/uninstall.sh" "with --purge also sessions, logs and settings"
 }
 

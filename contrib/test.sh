@@ -14,27 +14,30 @@
 set -u
 
 readonly packages_test=(
-	attr           # getfattr
 	bats
+	bsdextrautils # col
 	busybox-static
 	clang
 	clang-tidy
 	codespell
 	cppcheck
 	dash
+	diffutils
 	fish
 	git
 	inotify-tools
 	jq
 	less
+	libclang-rt-dev # what clang's sanitizers and fuzzers link
 	libcmocka-dev
-	libinotifytools0-dev
 	mandoc
+	mount
+	passwd # useradd
+	perl
 	procps
 	python3
 	rsync
 	shellcheck
-	strace
 	systemd # systemd-analyze; nothing is started
 	util-linux
 	zsh
@@ -116,6 +119,8 @@ run_tests() {
 	(cd "$dir" && "${prefix[@]}" meson test --no-rebuild "$@") >"$dir/test-output" 2>&1
 	if [[ -f $dir/meson-logs/testlog.json ]]; then
 		report meson "$dir/meson-logs/testlog.json"
+	elif [[ -f $dir/meson-logs/benchmarklog.json ]]; then
+		report meson "$dir/meson-logs/benchmarklog.json"
 	else
 		check "tests of ${dir##*/} can be run" cat_and_fail "$dir/test-output"
 	fi
@@ -127,7 +132,6 @@ cat_and_fail() {
 }
 
 sanitizers() {
-	# Ordinary programs are run with these preloaded: their own leaks are not ours.
 	export ASAN_OPTIONS=detect_leaks=1:abort_on_error=0:exitcode=99:detect_stack_use_after_return=1
 	export UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1:exitcode=99
 	build sanitizers -Dtest_hooks=true -Db_sanitize=address,undefined &&
@@ -144,9 +148,30 @@ threads() {
 	export TSAN_OPTIONS=halt_on_error=1:exitcode=99:second_deadlock_stack=1
 	if build threads -Dtest_hooks=true -Db_sanitize=thread; then
 		run_tests threads --timeout-multiplier 4 store store_fault store_open event session fleet dispatch
-		run_tests threads --timeout-multiplier 4 --suite tree
+		run_tests threads --timeout-multiplier 4 tree-executors tree-kill tree-sessions tree-watch
 	fi
 	unset TSAN_OPTIONS
+}
+
+# Each parser of foreign bytes, on from its corpus.
+fuzzers() {
+	local target name seconds=15
+	[[ $mode != long ]] || seconds=1800
+	build fuzzers -Dfuzzers=true -Db_sanitize=address,undefined -Db_lundef=false || return
+	stage "fuzzing, $seconds s each"
+	for target in "$builds"/fuzzers/tests/fuzz/fuzz-*; do
+		[[ -x $target && -f $target ]] || continue
+		name=${target##*/fuzz-}
+		mkdir "$builds/found-$name"
+		check "fuzz $name" env -C "$builds/found-$name" "$target" -max_total_time="$seconds" -timeout=60 \
+			-print_final_stats=1 "$builds/found-$name" "$source_dir/tests/fuzz/corpus/$name"
+	done
+}
+
+# What takes long: figures, and a store with a million sessions.
+benchmarks() {
+	run_tests gcc --benchmark
+	sed 's/^/   | /' "$builds/gcc/test-output"
 }
 
 static_checks() {
@@ -170,8 +195,10 @@ inside() {
 		CC=clang build clang
 		CC=gcc sanitizers
 		CC=gcc threads
+		CC=clang fuzzers
 		static_checks
 	fi
+	[[ $mode != long ]] || benchmarks
 
 	stage "what is left"
 	check "no process is left" nothing_runs
@@ -274,6 +301,7 @@ finish() {
 # The namespaces die with their first process, and that one with unshare.
 abandon() {
 	trap - EXIT INT TERM HUP
+	say "interrupted"
 	[[ -z $namespace ]] || kill -9 "$namespace" 2>/dev/null
 	wait
 	rm -rf "$work"
