@@ -237,29 +237,23 @@ void follow_poll(struct hub *hub, fuse_req_t req, struct node node, struct area_
 		return;
 	}
 	memcpy(&in, raw + sizeof(struct fuse_in_header), sizeof(in));
-	if (is_ready(hub, node, h)) {
-		(void)fuse_reply_poll(req, POLLIN | POLLRDNORM);
-		return;
-	}
+	bool ready = is_ready(hub, node, h);
 	if (in.flags & FUSE_POLL_SCHEDULE_NOTIFY) {
 		h->poll_kh = in.kh;
-		if (!h->poll_set) {
-			struct waiter *w = waiter_add(hub, node, h, NULL);
-
-			if (!w) {
-				(void)fuse_reply_err(req, EDQUOT);
-				return;
-			}
-			h->poll_set = 1;
-			if (w->watching && is_ready(hub, node, h)) {
-				waiter_drop(w);
-				h->poll_set = 0;
-				(void)fuse_reply_poll(req, POLLIN | POLLRDNORM);
-				return;
-			}
+		/*
+		 * Also when it is ready: an edge-triggered epoll does not ask again after it has read
+		 * what is there, but wants to be told of what comes then.
+		 */
+		struct waiter *w = h->poll_set ? NULL : waiter_add(hub, node, h, NULL);
+		if (!w && !h->poll_set && !ready) {
+			(void)fuse_reply_err(req, EDQUOT);
+			return;
 		}
+		h->poll_set = h->poll_set || w;
+		/* What was written before the log was watched raises no event. */
+		ready = ready || (w && w->watching && is_ready(hub, node, h));
 	}
-	(void)fuse_reply_poll(req, 0);
+	(void)fuse_reply_poll(req, ready ? POLLIN | POLLRDNORM : 0);
 }
 
 void follow_release(struct hub *hub, struct area_handle *h)

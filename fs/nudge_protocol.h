@@ -28,11 +28,12 @@
 #define NUDGE_PATH_MAX 512
 
 enum nudge_type {
-	NUDGE_HELLO = 1, /* a hub begins: report the marks, whatever was reported before */
+	NUDGE_NONE = 0,
+	NUDGE_HELLO, /* a hub begins: report the marks, whatever was reported before */
 	NUDGE_SCAN,      /* report the marks of a scan that begins from now on */
-	NUDGE_FORGET,    /* the object is gone: close what is kept open of it. Not answered */
 
-	/* The calls. */
+	/* The calls. Before what is gone is looked at or removed, what is kept open of it is closed. */
+	NUDGE_LOOK,
 	NUDGE_MODIFY,
 	NUDGE_MKDIR,
 	NUDGE_SYMLINK,
@@ -46,8 +47,8 @@ struct nudge_order {
 	uint32_t reserved;
 	uint64_t hub;
 	uint64_t number; /* of the call, or of the scan that is asked for */
-	uint64_t inode;  /* MODIFY: st_ino of the file */
-	uint64_t dir;    /* MODIFY, FORGET: st_ino of its directory */
+	uint64_t inode;  /* calls: st_ino of the file */
+	uint64_t dir;    /* calls: st_ino of the object that it belongs to */
 	char path[NUDGE_PATH_MAX];
 };
 

@@ -158,6 +158,19 @@ static int change_name(const struct nudger *n, enum nudge_type type, char *path)
 	return r < 0 ? -errno : 0;
 }
 
+/* Makes the kernel ask whether a name is still there: then it forgets what is not. */
+static int look(const struct nudger *n, const char *path)
+{
+	struct statx st;
+	AUTO_CLOSE int root_fd = open_root(n, NULL);
+
+	if (root_fd < 0)
+		return root_fd;
+	int r = statx(root_fd, path, AT_SYMLINK_NOFOLLOW | AT_STATX_DONT_SYNC, 0, &st);
+
+	return r < 0 && errno != ENOENT ? -errno : 0;
+}
+
 static void report_done(const struct nudger *n, const struct nudge_order *order, int result)
 {
 	struct nudge_report r = {
@@ -189,19 +202,24 @@ static void ask(struct nudger *n, const struct nudge_order *order)
 static void carry_out(struct nudger *n, struct nudge_order *order)
 {
 	switch ((enum nudge_type)order->type) {
+	case NUDGE_NONE:
+		break;
 	case NUDGE_HELLO:
 	case NUDGE_SCAN:
 		ask(n, order);
 		break;
-	case NUDGE_FORGET:
+	case NUDGE_LOOK:
 		files_forget(n->files, order->dir);
+		report_done(n, order, look(n, order->path));
 		break;
 	case NUDGE_MODIFY:
 		report_done(n, order, modify(n, order));
 		break;
+	case NUDGE_RMDIR:
+		files_forget(n->files, order->dir);
+		__attribute__((fallthrough));
 	case NUDGE_MKDIR:
 	case NUDGE_SYMLINK:
-	case NUDGE_RMDIR:
 	case NUDGE_UNLINK:
 		report_done(n, order, change_name(n, (enum nudge_type)order->type, order->path));
 		break;
@@ -288,6 +306,7 @@ static void scan(struct nudger *n, uint64_t hub, uint64_t asked)
 
 	AUTO_CLOSE int root_fd = open_root(n, &of.mount_id);
 	AUTO_CLOSE int proc_fd = open("/proc", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	(void)root_fd; /* what of.mount_id names stays what it is while this is open */
 	if (proc_fd < 0 || marks_scan(&found, &of, proc_fd, getpid()) < 0) {
 		marks_clear(&found);
 		return;

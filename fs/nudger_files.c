@@ -139,12 +139,18 @@ void files_put(struct files *f, int fd, int broken)
 
 void files_forget(struct files *f, uint64_t dir)
 {
-	(void)pthread_mutex_lock(&f->lock);
-	for (size_t i = 0; i < f->max; i++)
-		if (f->list[i].fd >= 0 && f->list[i].dir == dir)
-			f->list[i].doomed = true;
-	(void)pthread_cond_signal(&f->something_doomed);
-	(void)pthread_mutex_unlock(&f->lock);
+	for (size_t i = 0; i < f->max; i++) {
+		AUTO_CLOSE int fd = -1;
+
+		(void)pthread_mutex_lock(&f->lock);
+		struct file *file = &f->list[i];
+		if (file->fd >= 0 && file->dir == dir) {
+			file->doomed = true;
+			if (file->busy == 0)
+				fd = take_fd(&file->fd);
+		}
+		(void)pthread_mutex_unlock(&f->lock);
+	}
 }
 
 uint64_t files_now(struct files *f)

@@ -3,8 +3,8 @@
  * times as much, and its watchers would see it opened and closed each time.
  *
  * Shared by threads; every function may be called from any of them. Closing talks to the hub and may
- * wait for it, so files_forget() and files_keep() only say what is to be closed, and files_close()
- * does it in a thread of its own.
+ * wait for it, so the scanner's files_keep() only says what is to be closed, and files_close() does it
+ * in a thread of its own.
  */
 #ifndef CLOOP_FS_NUDGER_FILES_H
 #define CLOOP_FS_NUDGER_FILES_H
@@ -34,7 +34,7 @@ int files_get(struct files *f, uint64_t inode, uint64_t dir,
 /* The descriptor is not used any more; with `broken` it is not worth keeping. */
 void files_put(struct files *f, int fd, int broken);
 
-/* An object is gone: closes what is open of it. */
+/* An object is gone: closes what is open of it, now where nobody uses it. */
 void files_forget(struct files *f, uint64_t dir);
 
 /* A moment, for files_keep(): what is opened later is newer. */

@@ -113,8 +113,8 @@ static struct node live_of(struct node session)
 
 static bool shows_output(const struct watch *w, struct node dir)
 {
-	return watch_table_marks(w->table, dir) &
-	       (UINT64_C(1) | watch_table_outputs(w->table, dir.kind));
+	return w->everything || (watch_table_marks(w->table, dir) &
+				 (UINT64_C(1) | watch_table_outputs(w->table, dir.kind)));
 }
 
 /*
@@ -427,8 +427,7 @@ void watch_deleted(struct hub *hub, struct node dir, const char *name, struct no
 	if (c && name[0] == '\0')
 		name = c->name;
 	bool told = c && strcmp(c->name, name) == 0;
-	if (watch_table_went(w->table, dir, name, child, told, now_ms(w)))
-		watch_send(w, NUDGE_FORGET, 0, child, "");
+	watch_table_went(w->table, dir, name, child, told, now_ms(w));
 	wake(w, 0);
 }
 

@@ -147,7 +147,9 @@ static enum nudge_type type_of(const struct watch_name *n)
 	if (n->row)
 		node = node_row(node, n->row);
 	mode_t type = node_type(node);
-	if (n->came)
+	if (n->fate == NAME_LOOK)
+		return NUDGE_LOOK;
+	if (n->fate == NAME_CAME)
 		return type == S_IFDIR ? NUDGE_MKDIR : NUDGE_SYMLINK;
 	return type == S_IFDIR ? NUDGE_RMDIR : NUDGE_UNLINK;
 }
@@ -238,14 +240,16 @@ static void end(struct watch_table *t, struct watch_slot *slot, int64_t now_ms)
 	watch_object_let_go(t, o);
 }
 
-bool watch_table_done(struct watch_table *t, uint64_t number, int64_t now_ms)
+enum nudge_type watch_table_done(struct watch_table *t, uint64_t number, int64_t now_ms)
 {
 	for (size_t i = 0; number != 0 && i < NUDGE_WORKERS; i++)
 		if (t->slots[i].call.number == number) {
+			enum nudge_type type = t->slots[i].call.type;
+
 			end(t, &t->slots[i], now_ms);
-			return true;
+			return type;
 		}
-	return false;
+	return NUDGE_NONE;
 }
 
 void watch_table_retry(struct watch_table *t, int64_t now_ms)

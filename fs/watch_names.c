@@ -37,7 +37,7 @@ static struct watch_name *find_coming(const struct watch_table *t, const struct 
 	uint64_t id = node_id(node);
 
 	for (struct watch_name *e = *bucket_of(t, node); e; e = e->next_in_bucket)
-		if (e->came && node_id(e->node) == id &&
+		if (e->fate == NAME_CAME && node_id(e->node) == id &&
 		    (!dir || node_id(e->object->dir) == node_id(*dir)))
 			return e;
 	return NULL;
@@ -57,12 +57,12 @@ bool watch_names_ready(const struct watch_object *o)
 
 static bool is_session(const struct watch_name *e)
 {
-	return e->came && e->object->dir.kind == NODE_SESSIONS;
+	return e->fate == NAME_CAME && e->object->dir.kind == NODE_SESSIONS;
 }
 
 /* Appends a name. scan 0: it is certain that somebody watches. */
 static void append(struct watch_table *t, struct watch_object *o, const char *name, struct node node,
-		   uint8_t row, bool came, uint64_t scan)
+		   uint8_t row, enum watch_fate fate, uint64_t scan)
 {
 	size_t len = strlen(name) + 1;
 
@@ -81,7 +81,7 @@ static void append(struct watch_table *t, struct watch_object *o, const char *na
 		.node = node,
 		.scan = scan,
 		.row = row,
-		.came = came,
+		.fate = fate,
 	};
 	memcpy(e->name, name, len);
 	*bucket = e;
@@ -187,7 +187,7 @@ void watch_table_came(struct watch_table *t, struct node dir, const char *name, 
 
 	if (!o)
 		return;
-	append(t, o, name, node, 0, true, scan);
+	append(t, o, name, node, 0, NAME_CAME, scan);
 	watch_object_settle(t, o, now_ms);
 	watch_object_let_go(t, o);
 }
@@ -226,27 +226,34 @@ static bool is_known(struct watch_table *t, struct node dir, struct node node)
 	return slot->call.answered;
 }
 
-bool watch_table_went(struct watch_table *t, struct node dir, const char *name, struct node node,
+void watch_table_went(struct watch_table *t, struct node dir, const char *name, struct node node,
 		      bool told, int64_t now_ms)
 {
 	bool was_called = false, known = is_known(t, dir, node);
-	uint64_t scan, marks = bury(t, node, &was_called);
+	uint64_t scan, marks = bury(t, node, &was_called), rows = marks & ~ROW_BIT(0);
 	bool wanted = wants_names(t, dir, now_ms, &scan) && known && !told;
-	bool own = (marks & ROW_BIT(0)) && !told;
+	bool own = (marks & ROW_BIT(0)) && !told, look = told && (rows || was_called);
 
-	if (!wanted && !marks)
-		return was_called;
+	if (!wanted && !own && !rows && !look)
+		return;
 	struct watch_object *o = watch_object_get(t, dir);
 	if (!o)
-		return was_called;
+		return;
+	/*
+	 * After a rmdir the kernel keeps the dead directory while anything of it is in use, and says
+	 * that nothing is in it: so what the nudger has open is closed first.
+	 */
+	if (look)
+		append(t, o, name, node, 0, NAME_LOOK, 0);
 	/* As on a disk, the files of a directory go before it. */
-	for (uint64_t rows = marks & ~ROW_BIT(0); rows; rows &= rows - 1)
-		append(t, o, name, node, (uint8_t)__builtin_ctzll(rows), false, 0);
+	for (uint64_t left = rows; left; left &= left - 1)
+		append(t, o, name, node, (uint8_t)__builtin_ctzll(left), NAME_WENT, 0);
 	if (wanted || own)
-		append(t, o, name, node, 0, false, own ? 0 : scan);
+		append(t, o, name, node, 0, NAME_WENT, own || rows ? 0 : scan);
+	else if (rows)
+		append(t, o, name, node, 0, NAME_LOOK, 0);
 	watch_object_settle(t, o, now_ms);
 	watch_object_let_go(t, o);
-	return was_called;
 }
 
 size_t watch_table_sessions_waiting(const struct watch_table *t)

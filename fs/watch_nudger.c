@@ -43,8 +43,7 @@ void watch_send(struct watch *w, enum nudge_type type, uint64_t number, struct n
 				.inode = node_inode(node)};
 	size_t len = strlen(path) + 1;
 
-	/* The nudger finds out by itself what it need not keep open any more. */
-	if (w->fd < 0 || len > sizeof(o.path) || (w->unsent_len > 0 && type == NUDGE_FORGET))
+	if (w->fd < 0 || len > sizeof(o.path))
 		return;
 	node.file = 0;
 	o.dir = node_inode(node);
@@ -86,8 +85,9 @@ static void on_report(struct watch *w, const struct nudge_report *r, size_t len)
 	if (len < head || r->hub != w->number)
 		return;
 	if (r->type == NUDGE_DONE) {
-		if (watch_table_done(w->table, r->number, (int64_t)uv_now(&w->hub->loop)))
-			w->n_told += r->result == 0;
+		enum nudge_type type =
+			watch_table_done(w->table, r->number, (int64_t)uv_now(&w->hub->loop));
+		w->n_told += type != NUDGE_NONE && type != NUDGE_LOOK && r->result == 0;
 	} else if (r->type == NUDGE_MARKS && r->n_marks <= NUDGE_MARKS_A_REPORT &&
 		   len == head + r->n_marks * sizeof(r->marks[0])) {
 		on_marks(w, r);

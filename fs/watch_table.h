@@ -117,11 +117,8 @@ void watch_table_unlearn(struct watch_table *t, struct node dir, uint64_t rows);
 void watch_table_came(struct watch_table *t, struct node dir, const char *name, struct node node,
 		      int64_t now_ms);
 
-/*
- * With `told` the watchers of the directory, and of what went, are told without us. Returns whether
- * the nudger was ever sent to a file of it.
- */
-bool watch_table_went(struct watch_table *t, struct node dir, const char *name, struct node node,
+/* With `told` the watchers of the directory, and of what went, are told without us. */
+void watch_table_went(struct watch_table *t, struct node dir, const char *name, struct node node,
 		      bool told, int64_t now_ms);
 
 /* Every object with marks; fn may tell of changes in that very object. */
@@ -151,8 +148,8 @@ uint64_t watch_table_ask_scan(struct watch_table *t);
  */
 struct watch_call *watch_table_next(struct watch_table *t, int64_t now_ms, int64_t *ret_due_ms);
 
-/* The call ended. Unknown numbers are ignored; returns false. */
-bool watch_table_done(struct watch_table *t, uint64_t number, int64_t now_ms);
+/* The call ended. Returns its type; 0, and nothing happens, for a number that is not under way. */
+enum nudge_type watch_table_done(struct watch_table *t, uint64_t number, int64_t now_ms);
 
 /* Whoever made the calls is gone: those under way that had no effect are to be made again. */
 void watch_table_retry(struct watch_table *t, int64_t now_ms);

@@ -25,6 +25,12 @@ enum watch_place {
 	PLACE_CALLED,  /* a call is under way */
 };
 
+enum watch_fate {
+	NAME_CAME,
+	NAME_WENT,
+	NAME_LOOK, /* it went, and the kernel is to see that */
+};
+
 struct watch_name {
 	struct watch_name *next, *prev; /* in its directory, in order */
 	struct watch_name *next_in_bucket;
@@ -32,7 +38,7 @@ struct watch_name {
 	struct node node;
 	uint64_t scan; /* in doubt until this scan; 0: certain */
 	uint8_t row;
-	bool came;
+	enum watch_fate fate;
 	char name[];
 };
 

@@ -147,10 +147,10 @@ make() {
 		wait "$i" && won=$((won + 1))
 	done
 	equal "$won $(cat "$(E ceiling)/inflight")" '3 3'
-	for id in $(cat "$BATS_TEST_TMPDIR"/id.*); do
+	while read -r id; do
 		put "$M/sessions/$id/signal" kill
 		ended "$id"
-	done
+	done < <(cat "$BATS_TEST_TMPDIR"/id.*)
 	equal "$(ended "$(start '{"argv":["/bin/true"]}' ceiling)")" 0
 	rmdir "$(E ceiling)"
 }

@@ -211,7 +211,7 @@ wait_killer() {
 	local id launcher pid
 
 	id=$(start "$(script "while [ ! -e $D/work/launched ]; do sleep 0.05; done; exit 12")")
-	for pid in $(cat "/proc/$(keeper)/task/$(keeper)/children"); do
+	for pid in $(<"/proc/$(keeper)/task/$(keeper)/children"); do
 		[[ $(tr '\0' ' ' < "/proc/$pid/cmdline") != cloop-launcher* ]] || launcher=$pid
 	done
 	kill -9 "$launcher"

@@ -180,6 +180,20 @@ bool fixture_main(int argc, char **argv)
 	       setresuid(65534, 65534, 65534) == 0 && prctl(PR_SET_DUMPABLE, 1, 0, 0, 0) == 0;
 }
 
+int fixture_run_tests(const char *name, const struct CMUnitTest *tests, size_t n,
+		      bool (*applies)(const char *name))
+{
+	AUTO_FREE struct CMUnitTest *some = calloc(n, sizeof(*some));
+	size_t n_some = 0;
+
+	if (!some)
+		return 1;
+	for (size_t i = 0; i < n; i++)
+		if (applies(tests[i].name))
+			some[n_some++] = tests[i];
+	return _cmocka_run_group_tests(name, some, n_some, NULL, NULL);
+}
+
 void fixture_drop_client(struct fixture *f)
 {
 	f->client = shim_client_free(f->client);

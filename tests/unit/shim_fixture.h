@@ -7,6 +7,8 @@
 #ifndef CLOOP_TESTS_UNIT_SHIM_FIXTURE_H
 #define CLOOP_TESTS_UNIT_SHIM_FIXTURE_H
 
+#include "tests/unit/test.h"
+
 #include <stdbool.h>
 #include <sys/types.h>
 #include <uv.h>
@@ -51,6 +53,13 @@ struct fixture {
 struct fixture *fixture_open(void);
 /* For main(): becomes a user without any privilege when the first argument asks for it. */
 bool fixture_main(int argc, char **argv);
+
+/*
+ * Runs those of the tests that mean something here: not every build has fault points, and not every
+ * user control groups. Returns the exit status.
+ */
+int fixture_run_tests(const char *name, const struct CMUnitTest *tests, size_t n,
+		      bool (*applies)(const char *name));
 /* The same with options: faults for the launcher (CLOOP_FAULT; %s is the fixture's directory). */
 struct fixture *fixture_open_with(const char *fault, enum fixture_groups groups);
 void fixture_close(struct fixture *f);

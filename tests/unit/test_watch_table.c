@@ -125,7 +125,9 @@ static void assert_nothing_ever(void)
 
 static void done(const struct watch_call *c)
 {
-	assert_true(watch_table_done(fake.table, c->number, fake.now_ms));
+	enum nudge_type type = c->type;
+
+	assert_int_equal(watch_table_done(fake.table, c->number, fake.now_ms), type);
 }
 
 /* The next call modifies that file; it is carried out. */
@@ -158,7 +160,7 @@ static void what_nobody_looks_at_costs_nothing(void **state)
 	for (uint32_t i = 0; i < 1000; i++) {
 		change(i, "state", i);
 		watch_table_came(fake.table, sessions, "s", session(i), fake.now_ms);
-		(void)watch_table_went(fake.table, sessions, "s", session(i), false, fake.now_ms);
+		watch_table_went(fake.table, sessions, "s", session(i), false, fake.now_ms);
 	}
 	assert_false(watch_table_wants_scan(fake.table));
 	assert_nothing_ever();
@@ -469,10 +471,10 @@ static void a_call_is_ended_once(void **state)
 	report(&mark, 1);
 	change(1, "state", 1);
 	uint64_t number = next()->number;
-	assert_false(watch_table_done(fake.table, 0, fake.now_ms));
-	assert_false(watch_table_done(fake.table, number + 1, fake.now_ms));
-	assert_true(watch_table_done(fake.table, number, fake.now_ms));
-	assert_false(watch_table_done(fake.table, number, fake.now_ms));
+	assert_int_equal(watch_table_done(fake.table, 0, fake.now_ms), NUDGE_NONE);
+	assert_int_equal(watch_table_done(fake.table, number + 1, fake.now_ms), NUDGE_NONE);
+	assert_int_equal(watch_table_done(fake.table, number, fake.now_ms), NUDGE_MODIFY);
+	assert_int_equal(watch_table_done(fake.table, number, fake.now_ms), NUDGE_NONE);
 }
 
 static void calls_of_a_nudger_that_died_are_made_again(void **state)
@@ -522,7 +524,7 @@ static void names_of_a_directory_go_in_their_order(void **state)
 	watch_table_came(fake.table, links, "one", link, fake.now_ms);
 	struct watch_call *c = assert_names(NUDGE_SYMLINK, links, "one");
 	c->answered = true;
-	(void)watch_table_went(fake.table, links, "one", link, false, fake.now_ms);
+	watch_table_went(fake.table, links, "one", link, false, fake.now_ms);
 	assert_nothing_now();
 	done(c);
 	done(assert_names(NUDGE_UNLINK, links, "one"));
@@ -535,10 +537,10 @@ static void what_goes_before_it_was_announced_is_never_mentioned(void **state)
 	report(&sessions, 1);
 	watch_table_came(fake.table, sessions, "a", session(1), fake.now_ms);
 	watch_table_came(fake.table, sessions, "b", session(2), fake.now_ms);
-	(void)watch_table_went(fake.table, sessions, "b", session(2), false, fake.now_ms);
+	watch_table_went(fake.table, sessions, "b", session(2), false, fake.now_ms);
 	struct watch_call *c = assert_names(NUDGE_MKDIR, sessions, "a");
 	/* Under way, and not answered: now it must not be answered any more. */
-	(void)watch_table_went(fake.table, sessions, "a", session(1), false, fake.now_ms);
+	watch_table_went(fake.table, sessions, "a", session(1), false, fake.now_ms);
 	assert_true(c->cancelled);
 	done(c);
 	assert_nothing_ever();
@@ -548,10 +550,10 @@ static void what_was_there_before_is_announced_when_it_goes(void **state)
 {
 	(void)state;
 	report(&sessions, 1);
-	(void)watch_table_went(fake.table, sessions, "old", session(1), false, fake.now_ms);
+	watch_table_went(fake.table, sessions, "old", session(1), false, fake.now_ms);
 	done(assert_names(NUDGE_RMDIR, sessions, "old"));
 	/* A user's own rmdir is the kernel's to tell. */
-	(void)watch_table_went(fake.table, sessions, "other", session(2), true, fake.now_ms);
+	watch_table_went(fake.table, sessions, "other", session(2), true, fake.now_ms);
 	assert_nothing_ever();
 }
 
@@ -562,7 +564,7 @@ static void watched_files_go_before_their_directory(void **state)
 	(void)state;
 	report(marks, 4);
 	change(1, "state", 1);
-	(void)watch_table_went(fake.table, sessions, "x", session(1), false, fake.now_ms);
+	watch_table_went(fake.table, sessions, "x", session(1), false, fake.now_ms);
 	for (int i = 0; i < 2; i++) {
 		struct watch_call *c = assert_names(NUDGE_UNLINK, sessions, "x");
 		assert_int_equal(c->row, i == 0 ? node_find(&session_dir, "state") : node_find(&session_dir, "log"));
@@ -582,21 +584,26 @@ static void a_watched_file_goes_also_when_a_user_removes_its_directory(void **st
 
 	(void)state;
 	report(&mark, 1);
-	(void)watch_table_went(fake.table, sessions, "x", session(1), true, fake.now_ms);
+	watch_table_went(fake.table, sessions, "x", session(1), true, fake.now_ms);
+	/* The kernel sees that the directory is gone, then that the file is, then the directory again. */
+	done(assert_names(NUDGE_LOOK, sessions, "x"));
 	done(assert_names(NUDGE_UNLINK, sessions, "x"));
+	done(assert_names(NUDGE_LOOK, sessions, "x"));
 	assert_nothing_ever();
 }
 
-static void descriptors_of_what_went_are_to_be_closed(void **state)
+static void what_the_nudger_has_open_of_what_went_is_closed(void **state)
 {
-	const struct node marks[] = {file(1, "state"), file(2, "state")};
+	const struct node marks[] = {session(1), session(2)};
 
 	(void)state;
 	report(marks, 2);
 	change(1, "state", 1);
-	assert_modifies(marks[0]);
-	assert_true(watch_table_went(fake.table, sessions, "x", session(1), true, fake.now_ms));
-	assert_false(watch_table_went(fake.table, sessions, "y", session(2), true, fake.now_ms));
+	assert_modifies(file(1, "state"));
+	watch_table_went(fake.table, sessions, "x", session(1), true, fake.now_ms);
+	watch_table_went(fake.table, sessions, "y", session(2), true, fake.now_ms);
+	done(assert_names(NUDGE_LOOK, sessions, "x"));
+	assert_nothing_ever();
 }
 
 static void names_that_wait_are_bounded(void **state)
@@ -608,7 +615,7 @@ static void names_that_wait_are_bounded(void **state)
 	assert_int_equal(watch_table_sessions_waiting(fake.table), WATCH_NAMES_MAX);
 	/* All of them go again: none is ever mentioned. */
 	for (uint32_t i = 0; i < WATCH_NAMES_MAX; i++)
-		(void)watch_table_went(fake.table, sessions, "s-aaaaaaaaaaaaaaaa", session(i), false, fake.now_ms);
+		watch_table_went(fake.table, sessions, "s-aaaaaaaaaaaaaaaa", session(i), false, fake.now_ms);
 	assert_int_equal(watch_table_sessions_waiting(fake.table), 0);
 	assert_nothing_ever();
 }
@@ -657,7 +664,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(watched_files_go_before_their_directory, setup, teardown),
 		cmocka_unit_test_setup_teardown(a_watched_file_goes_also_when_a_user_removes_its_directory, setup,
 						teardown),
-		cmocka_unit_test_setup_teardown(descriptors_of_what_went_are_to_be_closed, setup, teardown),
+		cmocka_unit_test_setup_teardown(what_the_nudger_has_open_of_what_went_is_closed, setup, teardown),
 		cmocka_unit_test_setup_teardown(names_that_wait_are_bounded, setup, teardown),
 		cmocka_unit_test_setup_teardown(what_loses_its_watchers_is_dropped, setup, teardown),
 	};
