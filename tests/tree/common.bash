@@ -182,15 +182,16 @@ hub_begin() {
 hub_exec() {
 	# With test hooks, a minute is short.
 	local command=(env HUB_VARIABLE=inherited CLOOP_HIDDEN=hidden CLOOP_MINUTE_MS=1000)
+	local options=()
 
+	((EUID == 0)) && [[ -z ${HUB_USER-} ]] || options+=(--no-allow-other)
 	if [[ -n ${HUB_USER-} ]]; then
 		command=(env -i PATH="$PATH" HOME="/home/$HUB_USER" ASAN_OPTIONS="${ASAN_OPTIONS-}"
 			"${command[@]:1}" setpriv --reuid "${UID_OF[$HUB_USER]}"
 			--regid "${UID_OF[$HUB_USER]}" --clear-groups --)
 	fi
 	exec "${command[@]}" "$CLOOPD" serve --foreground --state-dir "$D/home/state" \
-		--runtime-dir "$D/home/run" --config-dir "$D/home/etc" \
-		${HUB_USER:+--no-allow-other} "$M"
+		--runtime-dir "$D/home/run" --config-dir "$D/home/etc" "${options[@]}" "$M"
 }
 
 keeper() {

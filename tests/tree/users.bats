@@ -278,6 +278,27 @@ handed() {
 	equal "$(unshare --net --uts --ipc "$FSOP" write "$M/executors/local/state" uncordon)" 0
 }
 
+@test "who is outside of the daemon's own pid namespace gets no control" {
+	local said inside
+
+	hub_stop
+	said=$(mktemp "$D/said.XXXXXX")
+	unshare --pid --fork --kill-child "$CLOOPD" serve --foreground --state-dir "$D/home/state" \
+		--runtime-dir "$D/home/run" --config-dir "$D/home/etc" "$M" > /dev/null 2> "$said" 3>&- < /dev/null &
+	echo $! > "$D/keeper"
+	eventually hub_is_ready "$said"
+	equal "$(fsop write "$M/executors/local/start" '{"argv":["/bin/true"]}')" EPERM
+	equal "$(fsop write "$M/executors/local/state" cordon)" EPERM
+	equal "$(fsop mkdir "$M/executors/outside")" EPERM
+	equal "$(fsop rmdir "$M/executors/local")" EPERM
+	equal "$(WHO=carol fsop write "$M/executors/local/state" cordon)" EPERM
+	equal "$(cat "$M/executors/local/state")" ready
+	inside=$(cat "/proc/$(keeper)/task/$(keeper)/children")
+	kill -TERM "${inside% }"
+	eventually keeper_is_gone
+	hub_start
+}
+
 @test "paths of the host are mounted for administrators only" {
 	local spec='{"argv":["/bin/true"],"host_mounts":[{"name":"a","source":"/etc","target":"/b"}]}'
 
