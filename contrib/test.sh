@@ -153,17 +153,17 @@ threads() {
 	unset TSAN_OPTIONS
 }
 
-# Each parser of foreign bytes, on from its corpus.
+# Each parser of foreign bytes, on from its corpus: always the same way, or with --long anew each time.
 fuzzers() {
-	local target name seconds=15
-	[[ $mode != long ]] || seconds=1800
+	local target name how=(-seed=1 -runs=20000)
+	[[ $mode != long ]] || how=(-max_total_time=1800)
 	build fuzzers -Dfuzzers=true -Db_sanitize=address,undefined -Db_lundef=false || return
-	stage "fuzzing, $seconds s each"
+	stage "fuzzing"
 	for target in "$builds"/fuzzers/tests/fuzz/fuzz-*; do
 		[[ -x $target && -f $target ]] || continue
 		name=${target##*/fuzz-}
 		mkdir "$builds/found-$name"
-		check "fuzz $name" env -C "$builds/found-$name" "$target" -max_total_time="$seconds" -timeout=60 \
+		check "fuzz $name" env -C "$builds/found-$name" "$target" "${how[@]}" -timeout=60 \
 			-print_final_stats=1 "$builds/found-$name" "$source_dir/tests/fuzz/corpus/$name"
 	done
 }
