@@ -66,7 +66,9 @@ static void append(struct watch_table *t, struct watch_object *o, const char *na
 {
 	size_t len = strlen(name) + 1;
 
-	if (t->n_names == WATCH_NAMES_MAX || (scan && !watch_object_doubt(t, o)))
+	if (t->n_names == WATCH_NAMES_MAX)
+		return;
+	if (scan && (t->names_in_doubt == WATCH_NAMES_DOUBT_MAX || !watch_object_doubt(t, o)))
 		return;
 	struct watch_name *e = malloc(sizeof(*e) + len);
 	if (!e)
@@ -91,6 +93,7 @@ static void append(struct watch_table *t, struct watch_object *o, const char *na
 		o->first = e;
 	o->last = e;
 	o->names_in_doubt += scan != 0;
+	t->names_in_doubt += scan != 0;
 	t->n_names++;
 	t->sessions_waiting += is_session(e);
 }
@@ -112,6 +115,7 @@ static void drop(struct watch_table *t, struct watch_name *e)
 	else
 		o->last = e->prev;
 	o->names_in_doubt -= e->scan != 0;
+	t->names_in_doubt -= e->scan != 0;
 	t->n_names--;
 	t->sessions_waiting -= is_session(e);
 	free(e);
@@ -155,6 +159,7 @@ size_t watch_names_judge(struct watch_table *t, struct watch_object *o, uint64_t
 		if (watched) {
 			e->scan = 0;
 			o->names_in_doubt--;
+			t->names_in_doubt--;
 			n++;
 		} else if (e->scan <= scan) {
 			watch_name_end(t, e);
@@ -193,18 +198,31 @@ void watch_table_came(struct watch_table *t, struct node dir, const char *name, 
 }
 
 /* The marks of an object that went; it is dead from now on. */
-static uint64_t bury(struct watch_table *t, struct node dir, bool *ret_was_called)
+static uint64_t bury_one(struct watch_table *t, struct node dir, bool *ret_was_called)
 {
 	struct watch_object *o = watch_object_find(t, dir);
 
 	if (!o || dir.file != 0)
 		return 0;
-	*ret_was_called = o->was_called;
+	*ret_was_called = *ret_was_called || o->was_called;
 	o->gone = true;
 	if (o->place == PLACE_PARKED)
 		o->place = PLACE_NONE;
 	o->dirty = o->burst = o->known = o->doubt = 0;
 	return o->marks;
+}
+
+/* The same with the directories in it, whose marks stand for their rows. */
+static uint64_t bury(struct watch_table *t, struct node node, bool *ret_was_called)
+{
+	uint64_t marks = bury_one(t, node, ret_was_called);
+	const struct node_dir *dir = node_dir(node.kind);
+
+	for (size_t i = 0; node.file == 0 && i < dir->n_files; i++)
+		if (dir->files[i].type == FILE_DIR &&
+		    bury_one(t, node_row(node, (uint8_t)(i + 1)), ret_was_called))
+			marks |= ROW_BIT(i + 1);
+	return marks;
 }
 
 /*

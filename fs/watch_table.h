@@ -48,8 +48,12 @@
  */
 #define WATCH_NAMES_MAX 262144
 
-/* Objects in doubt: more can only be looked up and change within one scan on a very busy hub. */
+/*
+ * Objects in doubt, and names: so many cannot change within a scan. They are there for the time when
+ * no nudger answers.
+ */
 #define WATCH_DOUBTS_MAX 4096
+#define WATCH_NAMES_DOUBT_MAX 16384
 
 /* Rows of a table that can be watched: they are bits of a word. */
 #define WATCH_ROWS_MAX 63
@@ -117,7 +121,11 @@ void watch_table_unlearn(struct watch_table *t, struct node dir, uint64_t rows);
 void watch_table_came(struct watch_table *t, struct node dir, const char *name, struct node node,
 		      int64_t now_ms);
 
-/* With `told` the watchers of the directory, and of what went, are told without us. */
+/*
+ * With `told` the watchers of the directory, and of what went, are told without us; those of the files
+ * in it still have to be, which the kernel only lets happen when it has forgotten the directory: while
+ * somebody is in it, they are not told.
+ */
 void watch_table_went(struct watch_table *t, struct node dir, const char *name, struct node node,
 		      bool told, int64_t now_ms);
 

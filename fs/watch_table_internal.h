@@ -89,7 +89,7 @@ struct watch_table {
 	struct watch_object **objects;
 	size_t n_object_buckets, n_objects;
 	struct watch_name **names;
-	size_t n_name_buckets, n_names;
+	size_t n_name_buckets, n_names, names_in_doubt;
 
 	struct watch_list queue, resting;
 	struct watch_slot slots[NUDGE_WORKERS];

@@ -243,10 +243,17 @@ has_tail() {
 	eventually saw dir "sessions/$id DELETE_SELF"
 	id=$(start "$(spec true)")
 	ended "$id"
+	known 0
 	watch file "$M/sessions/$id/state"
 	known 1
 	rmdir "$M/sessions/$id"
 	eventually saw file "sessions/$id/state DELETE_SELF"
+	known 0
+	mkdir "$M/executors/short"
+	watch links "$M/executors/short/sessions"
+	known 1
+	rmdir "$M/executors/short"
+	eventually saw links "executors/short/sessions DELETE_SELF"
 }
 
 @test "nobody watches, nothing is announced" {

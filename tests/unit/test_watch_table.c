@@ -620,6 +620,39 @@ static void names_that_wait_are_bounded(void **state)
 	assert_nothing_ever();
 }
 
+static void directories_in_what_goes_go_before_it(void **state)
+{
+	const struct node executors = {.kind = NODE_EXECUTORS};
+	const struct node executor = {.kind = NODE_EXECUTOR, .serial = 9};
+	const struct node links = {.kind = NODE_EXECUTOR_SESSIONS, .serial = 9};
+	const struct node marks[] = {executors, links};
+
+	(void)state;
+	report(marks, 2);
+	watch_table_went(fake.table, executors, "x", executor, false, fake.now_ms);
+	const struct watch_call *c = assert_names(NUDGE_RMDIR, executors, "x");
+	assert_int_equal(c->row, node_find(&executor_dir, "sessions"));
+	done(c);
+	c = assert_names(NUDGE_RMDIR, executors, "x");
+	assert_int_equal(c->row, 0);
+	done(c);
+	assert_nothing_ever();
+}
+
+static void names_in_doubt_are_bounded(void **state)
+{
+	(void)state;
+	watch_table_looked_up(fake.table, sessions, fake.now_ms);
+	for (uint32_t i = 0; i < 3 * WATCH_NAMES_DOUBT_MAX; i++)
+		watch_table_came(fake.table, sessions, "s-aaaaaaaaaaaaaaaa", session(i), fake.now_ms);
+	assert_int_equal(watch_table_sessions_waiting(fake.table), WATCH_NAMES_DOUBT_MAX);
+	watch_table_marks_same(fake.table, watch_table_ask_scan(fake.table), fake.now_ms);
+	assert_int_equal(watch_table_sessions_waiting(fake.table), 0);
+	/* There is room again. */
+	watch_table_came(fake.table, sessions, "s-aaaaaaaaaaaaaaaa", session(1), fake.now_ms);
+	assert_int_equal(watch_table_sessions_waiting(fake.table), 1);
+}
+
 static void what_loses_its_watchers_is_dropped(void **state)
 {
 	const struct node marks[] = {sessions, file(1, "state")};
@@ -666,6 +699,8 @@ int main(void)
 						teardown),
 		cmocka_unit_test_setup_teardown(what_the_nudger_has_open_of_what_went_is_closed, setup, teardown),
 		cmocka_unit_test_setup_teardown(names_that_wait_are_bounded, setup, teardown),
+		cmocka_unit_test_setup_teardown(directories_in_what_goes_go_before_it, setup, teardown),
+		cmocka_unit_test_setup_teardown(names_in_doubt_are_bounded, setup, teardown),
 		cmocka_unit_test_setup_teardown(what_loses_its_watchers_is_dropped, setup, teardown),
 	};
 
