@@ -139,7 +139,7 @@ sanitizers() {
 	unset ASAN_OPTIONS UBSAN_OPTIONS
 }
 
-# Where threads meet: the store's writer and the loop, in its own tests and in a hub at work.
+# Where threads meet: the store's writer and the loop.
 threads() {
 	local prefix=()
 	# Older runtimes do not find their way in an address space that is spread too far.
@@ -148,7 +148,6 @@ threads() {
 	export TSAN_OPTIONS=halt_on_error=1:exitcode=99:second_deadlock_stack=1
 	if build threads -Dtest_hooks=true -Db_sanitize=thread; then
 		run_tests threads --timeout-multiplier 4 store store_fault store_open event session fleet dispatch
-		run_tests threads --timeout-multiplier 4 tree-executors tree-kill tree-sessions tree-watch
 	fi
 	unset TSAN_OPTIONS
 }

@@ -158,44 +158,6 @@ has_no_process() {
 	done
 }
 
-# The numbers of the nudger's calls, as the kernel has them: fallocate, mkdirat, unlinkat, symlinkat, openat2.
-is_in_a_call() {
-	grep -qsE '^(285|258|263|266|437) ' "/proc/$1/task/"*/syscall
-}
-
-@test "a nudger that is killed in a call, and the hub with it" {
-	local id hub nudger executors caught=0 i ids=()
-
-	[[ $(uname -m) == x86_64 ]] || skip "knows the system calls of one machine only"
-	executors=$(ls "$M/executors")
-	watch names "$M/sessions" "$M/executors/local/sessions"
-	known 2
-	for ((i = 0; i < 300 && caught < 3; i++)); do
-		hub=$(hub_pid) nudger=$(nudger_pid)
-		ids+=("$(start "$(spec /bin/true)")")
-		kill -STOP "$hub"
-		if is_in_a_call "$nudger"; then
-			caught=$((caught + 1))
-			# It cannot die before it is answered, and nobody takes its request for another's.
-			kill -9 "$nudger"
-			kill -9 "$hub"
-			echo "$hub" >> "$D/killed"
-			eventually hub_is_other "$hub"
-			eventually nudger_is_other "$nudger"
-		else
-			kill -CONT "$hub"
-		fi
-	done
-	equal "$caught" 3
-	for id in "${ids[@]}"; do
-		eventually saw names "sessions/$id CREATE,ISDIR"
-	done
-	ended "${ids[@]}" > /dev/null
-	equal "$(ls "$M/executors")" "$executors"
-	equal "$(ls "$M/sessions" | wc -l)" "$(for id in "${ids[@]}"; do ls -d "$M/sessions/$id"; done | wc -l)"
-	rmdir "${ids[@]/#/$M/sessions/}"
-}
-
 @test "polls go on with the next hub" {
 	local id file
 

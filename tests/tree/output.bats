@@ -118,7 +118,7 @@ texts() {
 	local id
 
 	id=$(start "$(spec /usr/bin/seq 300000)")
-	{ read -r; sleep 1000; } < "$M/sessions/$id/follow" 3>&- &
+	{ read -r; exec sleep 1000; } < "$M/sessions/$id/follow" 3>&- &
 	equal "$(ended "$id")" 0
 	kill $!
 	cmp "$M/sessions/$id/log" <(seq 300000)
