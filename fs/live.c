@@ -82,10 +82,20 @@ static void save_cursor(uint64_t saved[4], const struct log_cursor *c)
 	saved[2] = c->skip;
 }
 
+/* How long all lines will be is not known before they are rendered: nobody can seek to their end. */
+static int size_lines(const struct view *v, uint64_t *ret)
+{
+	if (!v->on_handle)
+		return size_follow(v, ret);
+	*ret = 0;
+	return 0;
+}
+
 /*
- * The handle keeps two cursors: the one that the last READ began with, and the one behind it. The
- * file cannot seek, so a READ begins with the second, or with the first when it is replayed because
- * its answer was lost.
+ * The handle keeps two cursors: the one that the last READ began with, and the one behind it. A READ
+ * begins with the second, with the first when it is replayed because its answer was lost, or in
+ * between: shells read more than a line, and go back to its end. Seeking further costs the rendering of
+ * all that lies before, and is refused.
  */
 static int stream_lines(const struct view *v, struct area_handle *h, void *data, size_t len,
 			uint64_t off, struct stream_result *ret)
@@ -102,10 +112,13 @@ static int stream_lines(const struct view *v, struct area_handle *h, void *data,
 	if (ended)
 		log_reader_complete(reader);
 	struct log_cursor cursor = load_cursor(h->cursor[1]);
-	if (cursor.offset != off)
+	if (cursor.offset != off) {
 		cursor = load_cursor(h->cursor[0]);
-	if (cursor.offset != off)
-		return -ESPIPE;
+		if (off < cursor.offset || off > h->cursor[1][0] ||
+		    log_reader_lines_seek(reader, row->name, &cursor, off, UINT64_MAX, NULL) < 0 ||
+		    cursor.offset != off)
+			return -ESPIPE;
+	}
 	struct log_cursor before = cursor;
 	ssize_t n = log_reader_lines(reader, row->name, &cursor, data, len, NULL);
 	if (n < 0)
@@ -261,8 +274,8 @@ const struct node_dir live_sessions_dir = {
 };
 
 static const struct node_file live_session_files[] = {
-	{.name = "lines", .type = FILE_STREAM, .mode = 0440, .owner = OWNER_SESSION, .sequential = true,
-	 .stream = stream_lines, .size = size_follow, .doc = "See /sessions/<id>/lines."},
+	{.name = "lines", .type = FILE_STREAM, .mode = 0440, .owner = OWNER_SESSION,
+	 .stream = stream_lines, .size = size_lines, .doc = "See /sessions/<id>/lines."},
 	{.name = "follow", .type = FILE_STREAM, .mode = 0440, .owner = OWNER_SESSION,
 	 .stream = stream_follow, .size = size_follow, .doc = "See /sessions/<id>/follow."},
 	{.name = "wait", .type = FILE_WAIT, .mode = 0440, .owner = OWNER_SESSION, .stream = stream_wait,

@@ -102,7 +102,6 @@ struct node_file {
 	bool fixed; /* name and attributes never change while the object exists */
 	bool clone;      /* each LOOKUP gives another inode: a WRITE may be held for long */
 	bool per_caller; /* reads differently for each uid */
-	bool sequential; /* cannot seek */
 	enum node_kind child;
 
 	/*

@@ -346,8 +346,6 @@ static void op_open(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
 	fi->fh = h->fh;
 	fi->direct_io = 1;
 	fi->keep_cache = 0;
-	/* Rendered on and on: an offset says nothing about where in the log it is. */
-	fi->nonseekable = node_file(node)->sequential;
 	fi->noflush = !(takes_documents(node_file(node)) && (fi->flags & O_ACCMODE) != O_RDONLY);
 	/*
 	 * ENOENT: the opener is gone, and no RELEASE will come. Of a handle that an earlier hub made

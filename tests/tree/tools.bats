@@ -131,6 +131,27 @@ tail_shows() {
 	equal "$(ends cp "$M/sessions/$(later one two)/follow" /dev/stdout | cat)" $'one\ntwo'
 }
 
+@test "lines can be read as any other file" {
+	local id line n=0
+
+	id=$(start "$(script 'for i in $(seq 300); do echo $i; echo $i >&2; done')")
+	ended "$id"
+	run -0 --separate-stderr head -n 1 "$M/sessions/$id/lines"
+	equal "$(jq .seq <<< "$output") $stderr" '1 '
+	equal "$(tail -n 1 "$M/sessions/$id/lines")" "$(cat "$M/sessions/$id/lines" | tail -n 1)"
+	# bash reads a block, and goes back to the end of the line.
+	while read -r line; do
+		n=$((n + 1))
+		equal "$(jq .seq <<< "$line")" "$n"
+	done < "$M/sessions/$id/lines"
+	equal "$n" "$(cat "$M/sessions/$id/lines" | wc -l)"
+	equal "$(dd if="$M/sessions/$id/lines" bs=7 status=none | sha256sum)" "$(cat "$M/sessions/$id/lines" | sha256sum)"
+	equal "$(less "$M/sessions/$id/lines" | sha256sum)" "$(cat "$M/sessions/$id/lines" | sha256sum)"
+	# To an offset that nobody has read up to it does not go.
+	run -1 dd if="$M/sessions/$id/lines" bs=1000 skip=2 count=1 status=none
+	like "$output" 'Illegal seek'
+}
+
 @test "an exit code goes from wait into the shell" {
 	local id
 
