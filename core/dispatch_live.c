@@ -388,6 +388,12 @@ int dispatch_signal(struct dispatch *d, uint32_t serial, const struct signal_key
 		return 0;
 	case PHASE_TAKING_BACK:
 		return error_set(err, ESTALE, "the session could not be started and is being removed");
+	case PHASE_LAUNCHING:
+		/* A launch may hang (a directory on a dead server): that it can be killed is all the
+		 * more important. */
+		if (signal_now(d, l, key, signal, done, user, err) == 0)
+			return 0;
+		__attribute__((fallthrough));
 	default: {
 		struct queued_signal *s = calloc(1, sizeof(*s));
 		struct queued_signal **end = &l->signals;

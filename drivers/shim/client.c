@@ -388,6 +388,22 @@ static void send_signal(struct client_session *s, const struct client_signal *si
 		client_session_resolve(s, CLIENT_RETRY_MS);
 }
 
+/*
+ * Whether a shim has the session that is being launched. Then its socket takes signals, however long the
+ * workload needs to come up.
+ */
+static bool is_claimed(const struct client_session *s)
+{
+	struct session_started started;
+	enum shim_adoption adoption;
+	struct shim_exit exit;
+
+	return s->record_fd < 0 &&
+	       client_session_look(s->client->config.sessions_fd, s->serial, s->attempt, &adoption,
+				   &started, &exit) == 0 &&
+	       adoption == SHIM_ADOPT_RUNNING;
+}
+
 int shim_client_signal(struct shim_client *c, uint64_t serial, uint32_t attempt,
 		       const uint8_t key[static SHIM_KEY_BYTES], enum shim_signal signal,
 		       void (*done)(void *arg, int error), void *arg, struct error *err)
@@ -396,7 +412,7 @@ int shim_client_signal(struct shim_client *c, uint64_t serial, uint32_t attempt,
 
 	if (!s)
 		return error_set(err, ENOENT, "the session does not run");
-	if (s->phase == CLIENT_LAUNCHING)
+	if (s->phase == CLIENT_LAUNCHING && !is_claimed(s))
 		return error_set(err, EAGAIN, "the session is being started");
 	if (s->n_signals >= SHIM_CLIENT_SIGNALS_MAX)
 		return error_set(err, EAGAIN, "%d signals wait already", SHIM_CLIENT_SIGNALS_MAX);
@@ -409,7 +425,9 @@ int shim_client_signal(struct shim_client *c, uint64_t serial, uint32_t attempt,
 	w->arg = arg;
 	TAILQ_INSERT_TAIL(&s->signals, w, entry);
 	s->n_signals++;
-	if (s->phase == CLIENT_CONNECTED)
+	if (s->phase == CLIENT_LAUNCHING)
+		client_session_resolve(s, 0); /* connects, and sends them */
+	else if (s->phase == CLIENT_CONNECTED)
 		send_signal(s, w);
 	return 0;
 }

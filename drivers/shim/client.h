@@ -90,7 +90,8 @@ int shim_client_adopt(struct shim_client *c, uint64_t serial, uint32_t attempt,
 /*
  * Signals all processes of a session. done(arg, 0) when it was applied, had been applied with the
  * same key before, or the session ended; done(arg, errno) when it was refused. Errors: ENOENT (the
- * client has no such session), EAGAIN (it is being launched, or too many signals wait).
+ * client has no such session), EAGAIN (no shim has it yet, or too many signals wait). One that a shim
+ * has is signalled also while its workload does not come up.
  */
 int shim_client_signal(struct shim_client *c, uint64_t serial, uint32_t attempt,
 		       const uint8_t key[static SHIM_KEY_BYTES], enum shim_signal signal,

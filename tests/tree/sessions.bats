@@ -324,6 +324,40 @@ nothing_left_of() {
 	umount "$D/bound"
 }
 
+@test "a work_dir that hangs holds nobody but who asked for it, and is killed" {
+	local id other hub starter pid dead=$D/dead
+
+	# A file system whose server does not answer: another daemon of ours, stopped.
+	need_root
+	mkdir "$dead" "$dead/mnt" "$dead/etc"
+	"$CLOOPD" serve --foreground --state-dir "$dead/state" --runtime-dir "$dead/run" --config-dir "$dead/etc" \
+		"$dead/mnt" > /dev/null 2> "$dead/said" 3>&- < /dev/null &
+	other=$!
+	eventually grep -q '^cloopd: serving' "$dead/said"
+	# shellcheck disable=SC2013
+	for pid in $(cat "/proc/$other/task/$other/children"); do
+		[[ $(tr '\0' ' ' < "/proc/$pid/cmdline") != 'cloopd: hub '* ]] || hub=$pid
+	done
+	kill -STOP "$hub"
+	WHO=alice start "{\"argv\":[\"/bin/true\"],\"work_dir\":\"$dead/mnt/executors/x\",\"labels\":{\"cloop.session\":\"hangs\"}}" \
+		> "$BATS_TEST_TMPDIR/id" 3>&- &
+	starter=$!
+	eventually is_state hangs pending
+	# Everybody else goes on.
+	timeout 20 ls -lR "$M" > /dev/null
+	equal "$(ended "$(WHO=bob start "$(spec /bin/sh -c 'exit 3')")")" 3
+	refused EBUSY '' rmdir "$M/sessions/hangs"
+	timeout -k 1 20 sh -c "echo kill > $M/sessions/hangs/signal"
+	equal "$(ended hangs)" 137
+	wait "$starter"
+	equal "$(cat "$BATS_TEST_TMPDIR/id")" hangs
+	rmdir "$M/sessions/hangs"
+	kill -CONT "$hub"
+	kill "$other"
+	wait "$other"
+	rm -r "$dead"
+}
+
 @test "argv[0] without a slash is sought in the workload's own PATH" {
 	local id
 

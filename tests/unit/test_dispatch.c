@@ -22,6 +22,7 @@ struct fake {
 	int launch_result, check_result;
 	enum adopt_answer adopt;
 	enum signal_kind signal;
+	bool unsupervised; /* nobody could be signalled: the launch is not there yet */
 };
 
 static void fake_capabilities(struct driver *d, struct capabilities *ret)
@@ -67,7 +68,8 @@ static int fake_signal(struct driver *d, uint32_t serial, uint32_t attempt, cons
 	(void)serial;
 	(void)attempt;
 	(void)key;
-	(void)err;
+	if (f->unsupervised)
+		return error_set(err, EAGAIN, "being started");
 	f->signals++;
 	f->signal = signal;
 	done(user, 0, NULL);
@@ -379,6 +381,7 @@ static void a_start_that_fails_leaves_nothing(void **state)
 	assert_int_equal(start(&d, "one", "/", 10, 2, &b), 0);
 	store_flush(d.store);
 	(void)error_set(&err, ENOENT, "cannot execute");
+	d.fake.unsupervised = true;
 	assert_int_equal(dispatch_signal(d.dispatch, d.fake.launched, &key, SIGNAL_KILL, signal_refused,
 					 &refused, NULL), 0);
 	dispatch_events.failed(d.dispatch, d.fake.launched, &err);
@@ -555,9 +558,11 @@ static void signals_wait_for_the_start_and_succeed_after_the_end(void **state)
 	assert_int_equal(start(&d, "one", "/", 10, 1, &a), 0);
 	store_flush(d.store);
 	uint32_t serial = d.fake.launched;
+	d.fake.unsupervised = true;
 	assert_int_equal(dispatch_signal(d.dispatch, serial, &key, SIGNAL_INTERRUPT, signal_done, &done, NULL), 0);
 	assert_int_equal(dispatch_signal(d.dispatch, serial, &key, SIGNAL_KILL, signal_done, &done, NULL), 0);
 	assert_int_equal(d.fake.signals, 0);
+	d.fake.unsupervised = false;
 	say_started(&d, serial);
 	assert_int_equal(d.fake.signals, 2);
 	assert_int_equal(d.fake.signal, SIGNAL_KILL); /* in the order they came */
@@ -569,6 +574,29 @@ static void signals_wait_for_the_start_and_succeed_after_the_end(void **state)
 	assert_int_equal(done, 4);
 	assert_int_equal(d.fake.signals, 2);
 	assert_int_equal(dispatch_signal(d.dispatch, 999, &key, SIGNAL_KILL, signal_done, &done, NULL), -ESTALE);
+	daemon_end(&d);
+}
+
+static void a_launch_that_does_not_come_up_is_signalled(void **state)
+{
+	const struct help_dir *dir = *state;
+	const struct signal_key key = {1, 2};
+	struct daemon d;
+	struct answer a = {0};
+	unsigned done = 0;
+
+	daemon_start(&d, dir->db, BOOT);
+	assert_int_equal(start(&d, "one", "/", 10, 1, &a), 0);
+	store_flush(d.store);
+	uint32_t serial = d.fake.launched;
+	assert_int_equal(dispatch_signal(d.dispatch, serial, &key, SIGNAL_KILL, signal_done, &done, NULL), 0);
+	assert_int_equal(d.fake.signals, 1);
+	assert_int_equal(done, 1);
+	assert_int_equal(state_of(&d, "one"), SESSION_PENDING);
+	say_ended(&d, serial, SESSION_CAUSE_SIGNAL, -1);
+	assert_int_equal(d.fake.signals, 1);
+	assert_int_equal(a.n, 1);
+	assert_int_equal(state_of(&d, "one"), SESSION_KILLED);
 	daemon_end(&d);
 }
 
@@ -745,6 +773,7 @@ int main(void)
 		WITH_DIR(a_session_that_ended_meanwhile_is_told_whole),
 		WITH_DIR(lost_after_a_restart_of_the_machine_says_so),
 		WITH_DIR(signals_wait_for_the_start_and_succeed_after_the_end),
+		WITH_DIR(a_launch_that_does_not_come_up_is_signalled),
 		WITH_DIR(listings_resume_where_they_stopped),
 		WITH_DIR(what_is_removed_is_gone_and_its_folder_remembered),
 		cmocka_unit_test(views_follow_the_row),
