@@ -82,13 +82,33 @@ static void save_cursor(uint64_t saved[4], const struct log_cursor *c)
 	saved[2] = c->skip;
 }
 
-/* How long all lines will be is not known before they are rendered: nobody can seek to their end. */
+/* A line as JSON: the names of its fields, the time and the seq, and the session's name. */
+#define LINE_FRAME_MAX (128 + LOG_SESSION_MAX_BYTES)
+
+/* A byte as JSON: \u001b. */
+#define LINE_BYTE_MAX 6
+
+/*
+ * How long all lines will be is not known before they are rendered. Nobody can seek to their end; who
+ * looks at the size is shown one that they do not reach, or less would leave the rest out.
+ */
 static int size_lines(const struct view *v, uint64_t *ret)
 {
-	if (!v->on_handle)
-		return size_follow(v, ret);
+	struct log_sizes sizes;
+	int error = 0;
+
 	*ret = 0;
-	return 0;
+	if (v->on_handle)
+		return 0;
+	struct log_reader *reader = logs_get(v->hub, v->node.serial, &error);
+	if (!reader)
+		return error;
+	int r = log_reader_sizes(reader, &sizes, NULL);
+	/* Two more for incomplete ends, and log.tail in pieces. */
+	if (r == 0)
+		*ret = (sizes.log_bytes + sizes.tail_bytes) * LINE_BYTE_MAX +
+		       (sizes.records + 2 + sizes.tail_bytes / 4096 + 1) * LINE_FRAME_MAX;
+	return r;
 }
 
 /*
