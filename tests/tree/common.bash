@@ -317,9 +317,10 @@ hub_clean() {
 		if ! keeper_is_gone; then
 			WHO=${HUB_USER-} sessions_end 2> /dev/null || true
 			hub_stop || kill -9 "$(keeper)" || true
-			umount -l "$M" 2> /dev/null || true
 		fi
-		rm -rf "$D"
+		# A daemon that was killed leaves a dead mount.
+		umount -l "$M" 2> /dev/null || fusermount3 -uz "$M" 2> /dev/null || true
+		rm -rf --one-file-system "$D"
 	fi
 }
 
