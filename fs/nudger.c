@@ -189,6 +189,11 @@ static void ask(struct nudger *n, const struct nudge_order *order)
 	(void)pthread_mutex_lock(&n->lock);
 	/* Hubs are numbered; what a new one says first may be overtaken by what it says next. */
 	if (order->hub > n->hub) {
+		/*
+		 * It does not know what is kept open, so it cannot say that this is gone; and until it
+		 * is closed, the kernel does not tell its watchers.
+		 */
+		files_forget_all(n->files);
 		n->hub = order->hub;
 		n->hello = true;
 		n->scan_asked = 0;

@@ -153,6 +153,15 @@ void files_forget(struct files *f, uint64_t dir)
 	}
 }
 
+void files_forget_all(struct files *f)
+{
+	(void)pthread_mutex_lock(&f->lock);
+	for (size_t i = 0; i < f->max; i++)
+		f->list[i].doomed = true;
+	(void)pthread_cond_signal(&f->something_doomed);
+	(void)pthread_mutex_unlock(&f->lock);
+}
+
 uint64_t files_now(struct files *f)
 {
 	(void)pthread_mutex_lock(&f->lock);

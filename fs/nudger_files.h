@@ -37,6 +37,9 @@ void files_put(struct files *f, int fd, int broken);
 /* An object is gone: closes what is open of it, now where nobody uses it. */
 void files_forget(struct files *f, uint64_t dir);
 
+/* All objects may be: closes everything that nobody uses, soon. */
+void files_forget_all(struct files *f);
+
 /* A moment, for files_keep(): what is opened later is newer. */
 uint64_t files_now(struct files *f);
 

@@ -158,6 +158,49 @@ has_no_process() {
 	done
 }
 
+# The numbers of the nudger's calls, as the kernel has them: fallocate, mkdirat, unlinkat, symlinkat,
+# openat2.
+is_in_a_call() {
+	grep -qsE '^(285|258|263|266|437) ' "/proc/$1/task/"*/syscall
+}
+
+@test "a nudger that is killed in a call, and the hub with it" {
+	local id hub nudger executors i ids=()
+
+	[[ $(uname -m) == x86_64 ]] || skip "knows the system calls of one machine only"
+	executors=$(ls "$M/executors")
+	watch names "$M/sessions" "$M/executors/local/sessions"
+	known 2
+	for ((i = 0; i < 4; i++)); do
+		hub=$(hub_pid) nudger=$(nudger_pid)
+		# It finds its orders when it goes on, and the hub does not answer it then.
+		kill -STOP "$nudger"
+		ids+=("$(start "$(spec /bin/true)")")
+		cat "$M/status" > /dev/null
+		kill -STOP "$hub"
+		kill -CONT "$nudger"
+		eventually is_in_a_call "$nudger"
+		if ((i % 2)); then
+			# A little further.
+			kill -CONT "$hub"
+			kill -STOP "$hub"
+		fi
+		# It cannot die before it is answered, and nobody takes its request for another's.
+		kill -9 "$nudger"
+		kill -9 "$hub"
+		echo "$hub" >> "$D/killed"
+		eventually hub_is_other "$hub"
+		eventually nudger_is_other "$nudger"
+	done
+	for id in "${ids[@]}"; do
+		eventually saw names "sessions/$id CREATE,ISDIR"
+	done
+	ended "${ids[@]}" > /dev/null
+	equal "$(ls "$M/executors")" "$executors"
+	rmdir "${ids[@]/#/$M/sessions/}"
+	equal "$(ls "$M/sessions" | grep -cxF -f <(printf '%s\n' "${ids[@]}") || true)" 0
+}
+
 @test "polls go on with the next hub" {
 	local id file
 

@@ -164,6 +164,22 @@ static void what_is_forgotten_is_closed_when_nobody_uses_it(void **state)
 	assert_true(is_open(other));
 }
 
+static void everything_can_be_forgotten(void **state)
+{
+	(void)state;
+	int used = get(1, 10), unused = get(2, 20);
+	files_put(world.files, unused, 0);
+	files_forget_all(world.files);
+	assert_closes(unused);
+	assert_true(is_open(used));
+	files_put(world.files, used, 0);
+	assert_closes(used);
+	int fd = get(1, 10);
+	assert_true(fd >= 0);
+	files_put(world.files, fd, 0);
+	assert_int_equal(get(1, 10), fd);
+}
+
 static void what_nobody_watches_is_closed(void **state)
 {
 	uint64_t inodes[] = {1, 20};
@@ -253,6 +269,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(when_all_are_busy_one_more_is_not_kept, setup, teardown),
 		cmocka_unit_test_setup_teardown(a_broken_one_is_closed, setup, teardown),
 		cmocka_unit_test_setup_teardown(what_is_forgotten_is_closed_when_nobody_uses_it, setup, teardown),
+		cmocka_unit_test_setup_teardown(everything_can_be_forgotten, setup, teardown),
 		cmocka_unit_test_setup_teardown(what_nobody_watches_is_closed, setup, teardown),
 		cmocka_unit_test_setup(threads_never_get_a_closed_one, setup),
 	};
