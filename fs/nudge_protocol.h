@@ -3,9 +3,9 @@
  * keeper makes with each nudger. Both are of one build, and nobody else holds an end of it.
  *
  * The hub decides what is nudged and when; it never waits for the nudger. It has at most
- * NUDGE_WORKERS orders under way, each about another object, so that every order is taken at once by
- * an idle worker and one that hangs in its call delays none about anything else. The nudger answers
- * each of them with its number, and reports the marks that it finds.
+ * NUDGE_WORKERS orders under way, each about another object, so that every order is taken at once
+ * by an idle worker and one that hangs in its call delays none about anything else. The nudger
+ * answers each of them with its number, and reports the marks that it finds.
  *
  * A hub's number (area_header.hub_epoch) is in each message: answers to an earlier hub are ignored.
  */
@@ -15,9 +15,9 @@
 #include <stdint.h>
 
 /*
- * The nudger of a hub that runs as root makes its calls with this group, which nobody else has: it is
- * in the range that neither Debian nor systemd gives out, and below 65536, so that a container with
- * the usual map of ids has it too.
+ * The nudger of a hub that runs as root makes its calls with this group, which nobody else has: it
+ * is in the range that neither Debian nor systemd gives out, and below 65536, so that a container
+ * with the usual map of ids has it too.
  */
 #define NUDGE_GROUP 65533
 
@@ -30,9 +30,9 @@
 enum nudge_type {
 	NUDGE_NONE = 0,
 	NUDGE_HELLO, /* a hub begins: report the marks, whatever was reported before */
-	NUDGE_SCAN,      /* report the marks of a scan that begins from now on */
+	NUDGE_SCAN,  /* report the marks of a scan that begins from now on */
 
-	/* The calls. Before what is gone is looked at or removed, what is kept open of it is closed. */
+	/* The calls. What is kept open of an object that went is closed first. */
 	NUDGE_LOOK,
 	NUDGE_MODIFY,
 	NUDGE_MKDIR,

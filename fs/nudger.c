@@ -73,7 +73,8 @@ static int open_below(int dir_fd, const char *path, uint64_t flags)
 {
 	struct open_how how = {
 		.flags = flags | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK,
-		.resolve = RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS | RESOLVE_NO_XDEV,
+		.resolve = RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS |
+			   RESOLVE_NO_XDEV,
 	};
 	if (flags & O_PATH)
 		how.flags = flags | O_CLOEXEC | O_NOFOLLOW;
@@ -83,8 +84,8 @@ static int open_below(int dir_fd, const char *path, uint64_t flags)
 }
 
 /*
- * The root of the mount, and nothing that lies over it or where it was: there the calls would have an
- * effect. Asks the kernel only for what it knows without the hub.
+ * The root of the mount, and nothing that lies over it or where it was: there the calls would have
+ * an effect. Asks the kernel only for what it knows without the hub.
  */
 static int open_root(const struct nudger *n, uint64_t *ret_mount_id)
 {
@@ -190,8 +191,8 @@ static void ask(struct nudger *n, const struct nudge_order *order)
 	/* Hubs are numbered; what a new one says first may be overtaken by what it says next. */
 	if (order->hub > n->hub) {
 		/*
-		 * It does not know what is kept open, so it cannot say that this is gone; and until it
-		 * is closed, the kernel does not tell its watchers.
+		 * It does not know what is kept open, so it cannot say that this is gone; and until
+		 * it is closed, the kernel does not tell its watchers.
 		 */
 		files_forget_all(n->files);
 		n->hub = order->hub;
@@ -243,7 +244,8 @@ static void *work(void *arg)
 		if (len < 0 && errno != EINTR)
 			exit(EXIT_FAILURE);
 		/* A path ends with a NUL. */
-		if (len > (ssize_t)offsetof(struct nudge_order, path) && ((char *)&order)[len - 1] == '\0')
+		if (len > (ssize_t)offsetof(struct nudge_order, path) &&
+		    ((char *)&order)[len - 1] == '\0')
 			carry_out(n, &order);
 	}
 	return NULL;
@@ -287,7 +289,8 @@ static void report_marks(const struct nudger *n, uint64_t hub, uint64_t scan)
 		r.n_marks = (uint32_t)(left < NUDGE_MARKS_A_REPORT ? left : NUDGE_MARKS_A_REPORT);
 		for (size_t i = 0; i < r.n_marks; i++)
 			r.marks[i] = n->marks.inodes[at + i];
-		r.flags = (at == 0 ? NUDGE_MARKS_FIRST : 0U) | (r.n_marks == left ? NUDGE_MARKS_LAST : 0U) |
+		r.flags = (at == 0 ? NUDGE_MARKS_FIRST : 0U) |
+			  (r.n_marks == left ? NUDGE_MARKS_LAST : 0U) |
 			  (n->marks.everything ? NUDGE_MARKS_EVERYTHING : 0U);
 		at += r.n_marks;
 		send_report(n, &r);
@@ -339,7 +342,8 @@ static void wait_for_scan(struct nudger *n, int64_t due, int64_t not_before, uin
 	for (;;) {
 		bool wanted = n->hello || n->scan_asked > n->scan_reported;
 		int64_t until = wanted ? not_before : due;
-		const struct timespec ts = {.tv_sec = until / 1000, .tv_nsec = until % 1000 * CLOCK_NS_PER_MS};
+		const struct timespec ts = {.tv_sec = until / 1000,
+					    .tv_nsec = until % 1000 * CLOCK_NS_PER_MS};
 
 		if (n->hub == 0)
 			(void)pthread_cond_wait(&n->asked, &n->lock);
@@ -364,8 +368,8 @@ static _Noreturn void scan_for_ever(struct nudger *n)
 	for (;;) {
 		int64_t rest = (ended - began) * NUDGER_SCAN_SHARE;
 
-		wait_for_scan(n, ended + (rest > NUDGER_SCAN_MS ? rest : NUDGER_SCAN_MS), ended + rest, &hub,
-			      &asked);
+		wait_for_scan(n, ended + (rest > NUDGER_SCAN_MS ? rest : NUDGER_SCAN_MS),
+			      ended + rest, &hub, &asked);
 		began = now_ms();
 		scan(n, hub, asked);
 		ended = now_ms();
@@ -375,8 +379,8 @@ static _Noreturn void scan_for_ever(struct nudger *n)
 /* --- start ---------------------------------------------------------------------------------- */
 
 /*
- * The group by which a hub of root knows us. Changing ids makes the kernel forget that we are to die
- * with the keeper, so that is said again.
+ * The group by which a hub of root knows us. Changing ids makes the kernel forget that we are to
+ * die with the keeper, so that is said again.
  */
 static int take_group(void)
 {
@@ -385,7 +389,8 @@ static int take_group(void)
 	if (geteuid() != 0)
 		return 0;
 	if (setgroups(0, NULL) < 0 || setresgid(NUDGE_GROUP, NUDGE_GROUP, NUDGE_GROUP) < 0) {
-		say("cannot take group %d: %s; files cannot be watched", NUDGE_GROUP, strerror(errno));
+		say("cannot take group %d: %s; files cannot be watched", NUDGE_GROUP,
+		    strerror(errno));
 		return -errno;
 	}
 	if (prctl(PR_SET_PDEATHSIG, SIGKILL) < 0 || getppid() != keeper)

@@ -98,7 +98,8 @@ static int use(struct files *f, struct file *file)
 	return file->fd;
 }
 
-int files_get(struct files *f, uint64_t inode, uint64_t dir, int (*open_file)(void *user), void *user)
+int files_get(struct files *f, uint64_t inode, uint64_t dir, int (*open_file)(void *user),
+	      void *user)
 {
 	AUTO_CLOSE int evicted = -1;
 

@@ -2,9 +2,9 @@
  * The descriptors that the nudger keeps open: opening a file for each announcement would cost six
  * times as much, and its watchers would see it opened and closed each time.
  *
- * Shared by threads; every function may be called from any of them. Closing talks to the hub and may
- * wait for it, so the scanner's files_keep() only says what is to be closed, and files_close() does it
- * in a thread of its own.
+ * Shared by threads; every function may be called from any of them. Closing talks to the hub and
+ * may wait for it, so the scanner's files_keep() only says what is to be closed, and files_close()
+ * does it in a thread of its own.
  */
 #ifndef CLOOP_FS_NUDGER_FILES_H
 #define CLOOP_FS_NUDGER_FILES_H
@@ -12,7 +12,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Watched files that change all the time are rarely so many; beyond, the least recently used goes. */
+/* Watched files that change all the time are rarely so many; beyond, the least recently used goes.
+ */
 #define NUDGER_FILES_MAX 512
 
 struct files;
@@ -25,8 +26,8 @@ struct files *files_new(size_t max);
 struct files *files_free(struct files *f);
 
 /*
- * The descriptor of a file, for writing, opened by open_file when it is not kept yet. Returns it, to
- * be given back with files_put(), or a negative errno.
+ * The descriptor of a file, for writing, opened by open_file when it is not kept yet. Returns it,
+ * to be given back with files_put(), or a negative errno.
  */
 int files_get(struct files *f, uint64_t inode, uint64_t dir,
 	      int (*open_file)(void *user), void *user);

@@ -206,7 +206,8 @@ static bool carries_marks(int fds_fd, const char *name)
 	if (n < 0)
 		return false;
 	target[n] = '\0';
-	return strcmp(target, "anon_inode:inotify") == 0 || strcmp(target, "anon_inode:[fanotify]") == 0;
+	return strcmp(target, "anon_inode:inotify") == 0 ||
+	       strcmp(target, "anon_inode:[fanotify]") == 0;
 }
 
 static void scan_process(struct scan *s, int proc_fd, const char *pid)

@@ -1,6 +1,6 @@
 /*
- * Who watches what: the marks of inotify and fanotify on one file system, as /proc/<pid>/fdinfo shows
- * them to whoever may look. Processes that cannot be looked at do not count.
+ * Who watches what: the marks of inotify and fanotify on one file system, as /proc/<pid>/fdinfo
+ * shows them to whoever may look. Processes that cannot be looked at do not count.
  */
 #ifndef CLOOP_FS_NUDGER_MARKS_H
 #define CLOOP_FS_NUDGER_MARKS_H
@@ -24,7 +24,8 @@ struct marks_of {
 
 /*
  * Takes the marks out of one fdinfo text, which may end in the middle of a line: returns the bytes
- * that were used, and the rest is to be given again with what follows it. Adds at most `room` marks.
+ * that were used, and the rest is to be given again with what follows it. Adds at most `room`
+ * marks.
  */
 size_t marks_parse(struct marks *m, const struct marks_of *of, const char *text, size_t len,
 		   size_t room);

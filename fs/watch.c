@@ -15,9 +15,9 @@
 #include "fs/watch_internal.h"
 
 /*
- * When changes are in doubt, a scan is asked for after so long; twice as long each time that one finds
- * nobody who watches, so that a hub in which much is looked up and changed asks no more often than the
- * nudger scans anyway. After a quiet while it begins anew.
+ * When changes are in doubt, a scan is asked for after so long; twice as long each time that one
+ * finds nobody who watches, so that a hub in which much is looked up and changed asks no more often
+ * than the nudger scans anyway. After a quiet while it begins anew.
  */
 #define SCAN_DELAY_MS 50
 #define SCAN_DELAY_MAX_MS 2000
@@ -161,7 +161,7 @@ static void on_marked(void *user, struct node dir, uint64_t before, uint64_t aft
 	struct watch *w = user;
 
 	(void)before;
-	/* Sessions may be many, and most of them have ended: the live ones are looked at together. */
+	/* Of many sessions most have ended: those that live are looked at together. */
 	if (after && !is_session(dir.kind))
 		(void)watch_table_learn(w->table, dir);
 }
@@ -171,16 +171,16 @@ static bool catch_up_session(void *user, uint32_t serial, const char *name)
 {
 	struct watch *w = user;
 	const struct session *s = dispatch_get(w->hub->dispatch, serial);
+	const struct node session = {.kind = NODE_SESSION, .serial = serial};
+	const struct node link = {.kind = NODE_EXECUTOR_SESSION, .serial = serial, .file = 1};
 
-	watch_table_came(w->table, sessions, name, (struct node){.kind = NODE_SESSION, .serial = serial},
-			 now_ms(w));
-	if (s && session_state_live(s->state))
-		watch_table_came(w->table,
-				 (struct node){.kind = NODE_EXECUTOR_SESSIONS,
-					       .serial = (uint32_t)s->executor_serial},
-				 name,
-				 (struct node){.kind = NODE_EXECUTOR_SESSION, .serial = serial, .file = 1},
-				 now_ms(w));
+	watch_table_came(w->table, sessions, name, session, now_ms(w));
+	if (s && session_state_live(s->state)) {
+		const struct node links = {.kind = NODE_EXECUTOR_SESSIONS,
+					   .serial = (uint32_t)s->executor_serial};
+
+		watch_table_came(w->table, links, name, link, now_ms(w));
+	}
 	w->last_session = serial;
 	return true;
 }
@@ -198,7 +198,8 @@ static bool changed_lately(struct catch_up *c, struct node dir)
 	if (c->n_sessions++ >= WATCH_CATCH_UP_MAX ||
 	    node_dir(dir.kind)->object(c->w->hub, dir.serial, &info) < 0)
 		return false;
-	return info.changed_ns >= c->since_ns || logs_changed_ns(c->w->hub, dir.serial) >= c->since_ns;
+	return info.changed_ns >= c->since_ns ||
+	       logs_changed_ns(c->w->hub, dir.serial) >= c->since_ns;
 }
 
 static void catch_up_files(void *user, struct node dir)
@@ -371,21 +372,25 @@ void watch_modified_all(struct hub *hub, struct node dir)
 	}
 	watch_table_changed(w->table, dir, watch_table_values(w->table, dir.kind), now_ms(w));
 	if (live.kind != dir.kind)
-		watch_table_changed(w->table, live, watch_table_values(w->table, live.kind), now_ms(w));
+		watch_table_changed(w->table, live, watch_table_values(w->table, live.kind),
+				    now_ms(w));
 	/* Without a mark the output is not known to have changed. */
 	if (dir.kind == NODE_SESSION && shows_output(w, dir))
-		watch_table_changed(w->table, dir, watch_table_outputs(w->table, dir.kind), now_ms(w));
+		watch_table_changed(w->table, dir, watch_table_outputs(w->table, dir.kind),
+				    now_ms(w));
 	wake(w, 0);
 }
 
 void watch_grown(struct hub *hub, uint32_t serial)
 {
 	struct watch *w = watch_of(hub);
-	const struct node session = {.kind = NODE_SESSION, .serial = serial}, live = live_of(session);
+	const struct node session = {.kind = NODE_SESSION, .serial = serial};
+	const struct node live = live_of(session);
 
 	if (!w)
 		return;
-	watch_table_changed(w->table, session, watch_table_outputs(w->table, session.kind), now_ms(w));
+	watch_table_changed(w->table, session, watch_table_outputs(w->table, session.kind),
+			    now_ms(w));
 	watch_table_changed(w->table, live, watch_table_outputs(w->table, live.kind), now_ms(w));
 	wake(w, 0);
 }
@@ -462,8 +467,9 @@ static uint64_t look_at_root(struct watch *w)
 	for (uint64_t rows = watch_table_outputs(w->table, NODE_ROOT); rows; rows &= rows - 1) {
 		unsigned row = (unsigned)__builtin_ctzll(rows);
 		uint64_t print, bit = UINT64_C(1) << row;
+		const struct node file = {.kind = NODE_ROOT, .file = (uint8_t)row};
 
-		if (print_file(w, (struct node){.kind = NODE_ROOT, .file = (uint8_t)row}, &print) < 0)
+		if (print_file(w, file, &print) < 0)
 			continue;
 		if ((known & bit) && w->root_prints[row] != print)
 			changed |= bit;

@@ -4,8 +4,8 @@
  * FUSE does not tell inotify about changes that the server made. So after a change the nudger makes
  * a no-op system call on that path through the mount, which the hub answers without doing anything
  * and which makes the kernel notify. Only what somebody watches is nudged, and never often: see
- * fs/watch_table.h. Where the kernel notifies by itself (a user's own write, mkdir or rmdir), nothing
- * is nudged.
+ * fs/watch_table.h. Where the kernel notifies by itself (a user's own write, mkdir or rmdir),
+ *nothing is nudged.
  *
  * The nudger is recognised, never by what it says:
  *
@@ -14,15 +14,15 @@
  *	an ordinary user's hub		that uid, and the same of the thread
  *
  * The process is held by a pidfd, so the number is its own, and it must be a child of the keeper. A
- * nudge that was unanswered when a hub died is still the nudger's when it is replayed: a thread that
- * is killed in a call stays until the call is answered, and so does its process. Whatever the nudger
- * asks for has no effect but the one that this hub told it to have; a request with its group that is
- * not the nudger's is refused.
+ * nudge that was unanswered when a hub died is still the nudger's when it is replayed: a thread
+ *that is killed in a call stays until the call is answered, and so does its process. Whatever the
+ *nudger asks for has no effect but the one that this hub told it to have; a request with its group
+ *that is not the nudger's is refused.
  *
- * After a restart of the hub the marks are reported again, and the inodes are the same. What the dead
- * hub had not announced is announced then: files of live objects, and of sessions that ended within
- * WATCH_CATCH_UP_MS, as if they had changed; and sessions that came after the last one that was
- * announced (area_header.sessions_told).
+ * After a restart of the hub the marks are reported again, and the inodes are the same. What the
+ *dead hub had not announced is announced then: files of live objects, and of sessions that ended
+ *within WATCH_CATCH_UP_MS, as if they had changed; and sessions that came after the last one that
+ *was announced (area_header.sessions_told).
  *
  * Everything here runs on the loop thread, and is nothing while hub->watch is NULL.
  */
@@ -93,7 +93,8 @@ bool watch_hides(struct hub *hub, fuse_req_t req, struct node node);
 bool watch_shows(struct hub *hub, fuse_req_t req, struct node parent, const char *name,
 		 struct fuse_entry_param *ret);
 
-/* Answers the nudger's mkdir or symlink, rmdir or unlink. Returns false when it is somebody else's. */
+/* Answers the nudger's mkdir or symlink, rmdir or unlink. Returns false when it is somebody else's.
+ */
 bool watch_nudged(struct hub *hub, fuse_req_t req, fuse_ino_t parent, const char *name, bool made);
 
 /*

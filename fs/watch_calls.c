@@ -154,8 +154,8 @@ static enum nudge_type type_of(const struct watch_name *n)
 	return type == S_IFDIR ? NUDGE_RMDIR : NUDGE_UNLINK;
 }
 
-static struct watch_call *call(struct watch_table *t, struct watch_slot *slot, struct watch_object *o,
-			       struct watch_name *n, unsigned row)
+static struct watch_call *call(struct watch_table *t, struct watch_slot *slot,
+			       struct watch_object *o, struct watch_name *n, unsigned row)
 {
 	slot->object = o;
 	slot->name = n;

@@ -61,8 +61,8 @@ static bool is_session(const struct watch_name *e)
 }
 
 /* Appends a name. scan 0: it is certain that somebody watches. */
-static void append(struct watch_table *t, struct watch_object *o, const char *name, struct node node,
-		   uint8_t row, enum watch_fate fate, uint64_t scan)
+static void append(struct watch_table *t, struct watch_object *o, const char *name,
+		   struct node node, uint8_t row, enum watch_fate fate, uint64_t scan)
 {
 	size_t len = strlen(name) + 1;
 
@@ -258,8 +258,8 @@ void watch_table_went(struct watch_table *t, struct node dir, const char *name, 
 	if (!o)
 		return;
 	/*
-	 * After a rmdir the kernel keeps the dead directory while anything of it is in use, and says
-	 * that nothing is in it: so what the nudger has open is closed first.
+	 * After a rmdir the kernel keeps the dead directory while anything of it is in use, and
+	 * says that nothing is in it: so what the nudger has open is closed first.
 	 */
 	if (look)
 		append(t, o, name, node, 0, NAME_LOOK, 0);

@@ -27,14 +27,16 @@ static enum who who_asks(struct hub *hub, fuse_req_t req)
 
 	if (ctx->uid != hub->uid || (hub->uid == 0 && ctx->gid != NUDGE_GROUP))
 		return SOMEBODY;
-	if (!w || w->pidfd < 0 || caller_process(ctx->pid, &process, &parent) < 0 || process != w->pid)
+	if (!w || w->pidfd < 0 || caller_process(ctx->pid, &process, &parent) < 0 ||
+	    process != w->pid)
 		return other;
 	/* It was not reaped yet, so the number is still its own. */
 	return pidfd_send_signal(w->pidfd, 0, NULL, 0) == 0 ? NUDGER : other;
 }
 
 /* Whether the call is about that name in that directory; *ret is what it stands for. */
-static bool names(const struct watch_call *c, struct node parent, const char *name, struct node *ret)
+static bool names(const struct watch_call *c, struct node parent, const char *name,
+		  struct node *ret)
 {
 	if (c->name && node_id(parent) == node_id(c->dir) && strcmp(name, c->name) == 0) {
 		*ret = c->node;
@@ -81,7 +83,7 @@ bool watch_shows(struct hub *hub, fuse_req_t req, struct node parent, const char
 			continue;
 		if (who_asks(hub, req) != NUDGER)
 			return false;
-		/* The kernel asks for the attributes of a directory that it goes through, if it may. */
+		/* On its way through a directory the kernel would ask for its attributes. */
 		*ret = (struct fuse_entry_param){
 			.ino = node_id(node),
 			.generation = 1,
@@ -115,7 +117,8 @@ bool watch_nudged(struct hub *hub, fuse_req_t req, fuse_ino_t parent, const char
 	for (size_t i = 0; who == NUDGER && node_parse(parent, &dir) && i < NUDGE_WORKERS; i++) {
 		struct watch_call *c = watch_table_under_way(hub->watch->table, i);
 
-		if (!c || c->answered || !(made ? makes(c) : removes(c)) || !names(c, dir, name, &node))
+		if (!c || c->answered || !(made ? makes(c) : removes(c)) ||
+		    !names(c, dir, name, &node))
 			continue;
 		/* Of two names on the way to a file, only the last one is removed. */
 		if (!made && c->row && node_id(node) == node_id(c->node))

@@ -87,8 +87,8 @@ static void object_free(struct watch_object *o)
 /* While the whole mount is watched, what was announced of each object is worth remembering. */
 static bool is_idle(const struct watch_table *t, const struct watch_object *o)
 {
-	if (o->place != PLACE_NONE || o->marks || o->new_marks || o->dirty || o->burst || o->doubted ||
-	    o->first)
+	if (o->place != PLACE_NONE || o->marks || o->new_marks || o->dirty || o->burst ||
+	    o->doubted || o->first)
 		return false;
 	return o->gone || !t->everything || t->n_objects > NUDGE_MARKS_MAX;
 }
@@ -155,7 +155,8 @@ static int sort_rows(struct watch_table *t, struct error *err)
 		const struct node_dir *dir = node_dir((enum node_kind)kind);
 
 		if (dir && dir->n_files > WATCH_ROWS_MAX)
-			return error_set(err, EINVAL, "%s has more than %d rows", dir->path, WATCH_ROWS_MAX);
+			return error_set(err, EINVAL, "%s has more than %d rows", dir->path,
+					 WATCH_ROWS_MAX);
 		for (size_t i = 0; dir && i < dir->n_files; i++)
 			sort_row(t, (enum node_kind)kind, &dir->files[i], (unsigned)i + 1);
 	}
@@ -362,7 +363,8 @@ void watch_table_mark(struct watch_table *t, uint64_t inode)
 {
 	struct node node;
 
-	if (!node_parse(inode, &node) || node.file > WATCH_ROWS_MAX || t->n_new_marks == NUDGE_MARKS_MAX)
+	if (!node_parse(inode, &node) || node.file > WATCH_ROWS_MAX ||
+	    t->n_new_marks == NUDGE_MARKS_MAX)
 		return;
 	struct watch_object *o = watch_object_get(t, node);
 	if (!o)
@@ -371,7 +373,7 @@ void watch_table_mark(struct watch_table *t, uint64_t inode)
 	o->new_marks |= ROW_BIT(node.file);
 }
 
-/* Ends the doubt of an object as far as the scan can. Returns the changes that turned out certain. */
+/* Ends the doubt of an object as far as the scan can. Returns how much turned out certain. */
 static size_t judge(struct watch_table *t, struct watch_object *o, uint64_t scan, int64_t now_ms)
 {
 	uint64_t certain = o->doubt & watch_object_covered(t, o);

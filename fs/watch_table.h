@@ -1,25 +1,25 @@
 /*
- * What is watched, and what is still to be announced: the bookkeeping behind fs/watch.h. No FUSE, no
- * socket and no clock; time is an argument, in milliseconds of any clock that does not go back.
+ * What is watched, and what is still to be announced: the bookkeeping behind fs/watch.h. No FUSE,
+ * no socket and no clock; time is an argument, in milliseconds of any clock that does not go back.
  *
- * An object is a directory of the tree with the files of its table (struct node, kind and serial). It
- * is of interest while something in it carries a mark of inotify or fanotify, which the nudger
- * reports, and for WATCH_LOOKUP_MS after somebody looked it up: whoever sets a mark has done that, and
- * the report comes later. What changes meanwhile is in doubt: it is announced when a scan that began
- * after the change finds the mark, and dropped when it finds none. So nothing is ever announced that
- * nobody watches, and a change of what nobody looks at costs two look-ups in memory.
+ * An object is a directory of the tree with the files of its table (struct node, kind and serial).
+ * It is of interest while something in it carries a mark of inotify or fanotify, which the nudger
+ * reports, and for WATCH_LOOKUP_MS after somebody looked it up: whoever sets a mark has done that,
+ * and the report comes later. What changes meanwhile is in doubt: it is announced when a scan that
+ * began after the change finds the mark, and dropped when it finds none. So nothing is ever
+ * announced that nobody watches, and a change of what nobody looks at costs two look-ups in memory.
  *
- * Files: a change is a bit, so changes merge while they wait. What a file shows is reduced to a number
- * (its print) when it is announced, and a file whose print is the same as last time is not. An object
- * rests WATCH_FILE_MS between two bursts of announcements, so that each file is announced at most ten
- * times a second, and after the last change for certain.
+ * Files: a change is a bit, so changes merge while they wait. What a file shows is reduced to a
+ * number (its print) when it is announced, and a file whose print is the same as last time is not.
+ * An object rests WATCH_FILE_MS between two bursts of announcements, so that each file is announced
+ * at most ten times a second, and after the last change for certain.
  *
  * Names that came or went are announced in their order, one directory at a time, and before the
- * changes of what came. A name that goes before it was announced is never mentioned, unless somebody
- * watches the object itself.
+ * changes of what came. A name that goes before it was announced is never mentioned, unless
+ * somebody watches the object itself.
  *
- * Calls: watch_table_next() gives what is to be done next, at most NUDGE_WORKERS at a time, each about
- * another object, WATCH_RATE a second after WATCH_BURST; watch_table_done() ends one.
+ * Calls: watch_table_next() gives what is to be done next, at most NUDGE_WORKERS at a time, each
+ * about another object, WATCH_RATE a second after WATCH_BURST; watch_table_done() ends one.
  */
 #ifndef CLOOP_FS_WATCH_TABLE_H
 #define CLOOP_FS_WATCH_TABLE_H
@@ -43,14 +43,14 @@
 #define WATCH_BURST 50
 
 /*
- * Names that wait. A watcher who is so far behind has lost the first of them in its own queue (16384
- * events by default) long ago; those that come then are lost too.
+ * Names that wait. A watcher who is so far behind has lost the first of them in its own queue
+ * (16384 events by default) long ago; those that come then are lost too.
  */
 #define WATCH_NAMES_MAX 262144
 
 /*
- * Objects in doubt, and names: so many cannot change within a scan. They are there for the time when
- * no nudger answers.
+ * Objects in doubt, and names: so many cannot change within a scan. They are there for the time
+ * when no nudger answers.
  */
 #define WATCH_DOUBTS_MAX 4096
 #define WATCH_NAMES_DOUBT_MAX 16384
@@ -76,7 +76,7 @@ struct watch_call {
 	struct node node; /* the file, or what the name stands for */
 	struct node dir;  /* not MODIFY: the directory that exists, with the entry `name` in it */
 	const char *name; /* NULL: MODIFY */
-	uint8_t row;      /* not 0: it is not about `name`, but about this row of what went with it */
+	uint8_t row; /* not 0: it is not about `name`, but about this row of what went with it */
 
 	/* Kept for whoever answers the nudger's requests. */
 	bool answered;  /* the call had its effect */
@@ -122,9 +122,9 @@ void watch_table_came(struct watch_table *t, struct node dir, const char *name, 
 		      int64_t now_ms);
 
 /*
- * With `told` the watchers of the directory, and of what went, are told without us; those of the files
- * in it still have to be, which the kernel only lets happen when it has forgotten the directory: while
- * somebody is in it, they are not told.
+ * With `told` the watchers of the directory, and of what went, are told without us; those of the
+ * files in it still have to be, which the kernel only lets happen when it has forgotten the
+ * directory: while somebody is in it, they are not told.
  */
 void watch_table_went(struct watch_table *t, struct node dir, const char *name, struct node node,
 		      bool told, int64_t now_ms);
@@ -134,7 +134,7 @@ void watch_table_each(struct watch_table *t, void (*fn)(void *user, struct node 
 
 /* --- marks ---------------------------------------------------------------------------------- */
 
-/* A report: its marks between begin and end, which says how many changes were in doubt, and are not. */
+/* A report: its marks between begin and end, which says how many doubts proved right. */
 void watch_table_marks_begin(struct watch_table *t);
 void watch_table_mark(struct watch_table *t, uint64_t inode);
 size_t watch_table_marks_end(struct watch_table *t, uint64_t scan, bool everything, int64_t now_ms);
@@ -162,7 +162,7 @@ enum nudge_type watch_table_done(struct watch_table *t, uint64_t number, int64_t
 /* Whoever made the calls is gone: those under way that had no effect are to be made again. */
 void watch_table_retry(struct watch_table *t, int64_t now_ms);
 
-/* The calls under way: the i-th one, NULL when there is none in this place (0 to NUDGE_WORKERS - 1). */
+/* The calls under way, in NUDGE_WORKERS places; NULL when there is none in the i-th. */
 struct watch_call *watch_table_under_way(struct watch_table *t, size_t i);
 
 /* --- figures -------------------------------------------------------------------------------- */
@@ -174,8 +174,8 @@ size_t watch_table_count_marks(const struct watch_table *t);
 uint64_t watch_table_count_calls(const struct watch_table *t);
 
 /*
- * Of the names that came in /sessions: how many wait, and the serial of the last one that does not any
- * more (announced, or not watched).
+ * Of the names that came in /sessions: how many wait, and the serial of the last one that does not
+ * any more (announced, or not watched).
  */
 size_t watch_table_sessions_waiting(const struct watch_table *t);
 uint32_t watch_table_sessions_settled(const struct watch_table *t);

@@ -11,7 +11,7 @@
 
 #define FILES 4
 
-/* What is open is known by a pipe: each file is a write end of one, which ends when all are closed. */
+/* What is open is known by a pipe: each file is a write end, and it ends when all are closed. */
 struct world {
 	struct files *files;
 	pthread_t closer;
@@ -245,7 +245,8 @@ static void threads_never_get_a_closed_one(void **state)
 
 	(void)state;
 	for (size_t i = 0; i < THREADS; i++)
-		assert_int_equal(pthread_create(&threads[i], NULL, use, (void *)(uintptr_t)(i + 1)), 0);
+		assert_int_equal(pthread_create(&threads[i], NULL, use, (void *)(uintptr_t)(i + 1)),
+				 0);
 	for (size_t i = 0; i < THREADS; i++) {
 		assert_int_equal(pthread_join(threads[i], &failed), 0);
 		assert_null(failed);
@@ -265,10 +266,13 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(a_file_is_opened_once, setup, teardown),
 		cmocka_unit_test_setup_teardown(what_cannot_be_opened_is_not_kept, setup, teardown),
-		cmocka_unit_test_setup_teardown(the_least_recently_used_makes_room, setup, teardown),
-		cmocka_unit_test_setup_teardown(when_all_are_busy_one_more_is_not_kept, setup, teardown),
+		cmocka_unit_test_setup_teardown(the_least_recently_used_makes_room, setup,
+						teardown),
+		cmocka_unit_test_setup_teardown(when_all_are_busy_one_more_is_not_kept, setup,
+						teardown),
 		cmocka_unit_test_setup_teardown(a_broken_one_is_closed, setup, teardown),
-		cmocka_unit_test_setup_teardown(what_is_forgotten_is_closed_when_nobody_uses_it, setup, teardown),
+		cmocka_unit_test_setup_teardown(what_is_forgotten_is_closed_when_nobody_uses_it,
+						setup, teardown),
 		cmocka_unit_test_setup_teardown(everything_can_be_forgotten, setup, teardown),
 		cmocka_unit_test_setup_teardown(what_nobody_watches_is_closed, setup, teardown),
 		cmocka_unit_test_setup(threads_never_get_a_closed_one, setup),

@@ -27,7 +27,8 @@ static void lines_say_what_is_marked(void **state)
 		 "fhandle-type:81 f_handle:000000030700080101000000\n",
 		 0x300000001080000, false},
 		{"inotify wd:1 ino:1 sdev:27 mask:fff ignored_mask:0 \n", 1, false},
-		{"fanotify ino:70000000a030000 sdev:27 mflags:0 mask:2 ignored_mask:0 fhandle-bytes:c\n",
+		{"fanotify ino:70000000a030000 sdev:27 mflags:0 mask:2 ignored_mask:0 "
+		 "fhandle-bytes:c\n",
 		 0x70000000a030000, false},
 		/* other file systems */
 		{"inotify wd:1 ino:5 sdev:28 mask:2\n", 0, false},
@@ -107,7 +108,8 @@ static void a_long_line_is_passed_over(void **state)
 	struct marks m = {0};
 
 	(void)state;
-	(void)snprintf(text, sizeof(text), "inotify wd:1 ino:5 sdev:27 %04000d\ninotify wd:1 ino:6 sdev:27\n", 0);
+	(void)snprintf(text, sizeof(text),
+		       "inotify wd:1 ino:5 sdev:27 %04000d\ninotify wd:1 ino:6 sdev:27\n", 0);
 	(void)marks_parse(&m, &of, text, strlen(text), 10);
 	assert_int_equal(m.n, 1);
 	assert_int_equal(m.inodes[0], 6);
@@ -203,13 +205,16 @@ static FILE *make_fd(const char *pid, const char *fd, const char *target)
 	return f;
 }
 
-static void make_marks(const char *pid, const char *fd, const char *target, unsigned first, unsigned n)
+static void make_marks(const char *pid, const char *fd, const char *target, unsigned first,
+		       unsigned n)
 {
 	FILE *f = make_fd(pid, fd, target);
 
 	(void)fprintf(f, "pos:\t0\nflags:\t00\nmnt_id:\t17\nino:\t1039\n");
 	for (unsigned i = first; i < first + n; i++)
-		(void)fprintf(f, "inotify wd:%x ino:%x sdev:27 mask:fce ignored_mask:0 fhandle-bytes:c\n", i, i);
+		(void)fprintf(
+			f, "inotify wd:%x ino:%x sdev:27 mask:fce ignored_mask:0 fhandle-bytes:c\n",
+			i, i);
 	assert_int_equal(fclose(f), 0);
 }
 
@@ -306,7 +311,8 @@ static void one_user_leaves_room_for_others(void **state)
 
 static void marks_of_the_kernel_are_found(void **state)
 {
-	AUTO_CLOSE int watcher = inotify_init1(IN_CLOEXEC), proc_fd = open("/proc", O_RDONLY | O_CLOEXEC);
+	AUTO_CLOSE int watcher = inotify_init1(IN_CLOEXEC),
+		       proc_fd = open("/proc", O_RDONLY | O_CLOEXEC);
 	struct marks m = {0};
 	struct stat st;
 
@@ -332,11 +338,16 @@ int main(void)
 		cmocka_unit_test(a_long_line_is_passed_over),
 		cmocka_unit_test(no_more_are_added_than_there_is_room),
 		cmocka_unit_test(marks_are_a_set),
-		cmocka_unit_test_setup_teardown(every_process_is_looked_at, make_place, remove_place),
-		cmocka_unit_test_setup_teardown(long_lists_come_in_pieces, make_place, remove_place),
-		cmocka_unit_test_setup_teardown(a_line_without_end_ends_the_list, make_place, remove_place),
-		cmocka_unit_test_setup_teardown(one_user_leaves_room_for_others, make_place, remove_place),
-		cmocka_unit_test_setup_teardown(marks_of_the_kernel_are_found, make_place, remove_place),
+		cmocka_unit_test_setup_teardown(every_process_is_looked_at, make_place,
+						remove_place),
+		cmocka_unit_test_setup_teardown(long_lists_come_in_pieces, make_place,
+						remove_place),
+		cmocka_unit_test_setup_teardown(a_line_without_end_ends_the_list, make_place,
+						remove_place),
+		cmocka_unit_test_setup_teardown(one_user_leaves_room_for_others, make_place,
+						remove_place),
+		cmocka_unit_test_setup_teardown(marks_of_the_kernel_are_found, make_place,
+						remove_place),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

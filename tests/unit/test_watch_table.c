@@ -75,7 +75,8 @@ static struct node session(uint32_t serial)
 
 static struct node file(uint32_t serial, const char *name)
 {
-	return (struct node){.kind = NODE_SESSION, .serial = serial, .file = node_find(&session_dir, name)};
+	return (struct node){
+		.kind = NODE_SESSION, .serial = serial, .file = node_find(&session_dir, name)};
 }
 
 static uint64_t bit(const char *name)
@@ -311,7 +312,8 @@ static void only_what_shows_something_else_is_announced(void **state)
 	(void)watch_table_learn(fake.table, session(1));
 	fake.shows[1][node_find(&session_dir, "state")] = 1;
 	fake.shows[1][node_find(&session_dir, "pid")] = 2;
-	watch_table_changed(fake.table, session(1), watch_table_values(fake.table, NODE_SESSION), fake.now_ms);
+	watch_table_changed(fake.table, session(1), watch_table_values(fake.table, NODE_SESSION),
+			    fake.now_ms);
 	assert_modifies(file(1, "state"));
 	assert_modifies(file(1, "pid"));
 	assert_nothing_ever();
@@ -341,7 +343,8 @@ static void rows_without_a_mark_are_not_announced(void **state)
 	report(&mark, 1);
 	fake.shows[1][node_find(&session_dir, "state")] = 1;
 	fake.shows[1][node_find(&session_dir, "pid")] = 1;
-	watch_table_changed(fake.table, session(1), watch_table_values(fake.table, NODE_SESSION), fake.now_ms);
+	watch_table_changed(fake.table, session(1), watch_table_values(fake.table, NODE_SESSION),
+			    fake.now_ms);
 	assert_modifies(mark);
 	assert_nothing_ever();
 }
@@ -349,14 +352,16 @@ static void rows_without_a_mark_are_not_announced(void **state)
 static void files_that_never_change_have_no_row(void **state)
 {
 	(void)state;
-	for (const char *const *name = (const char *const[]){"spec", "lines", "follow", "wait", "executor", NULL};
+	for (const char *const *name =
+		     (const char *const[]){"spec", "lines", "follow", "wait", "executor", NULL};
 	     *name; name++)
 		assert_int_equal((watch_table_values(fake.table, NODE_SESSION) |
 				  watch_table_outputs(fake.table, NODE_SESSION)) &
 					 bit(*name),
 				 0);
-	for (const char *const *name = (const char *const[]){"log", "stdout", "stderr", "log.tail", NULL}; *name;
-	     name++)
+	for (const char *const *name =
+		     (const char *const[]){"log", "stdout", "stderr", "log.tail", NULL};
+	     *name; name++)
 		assert_int_not_equal(watch_table_outputs(fake.table, NODE_SESSION) & bit(*name), 0);
 }
 
@@ -567,7 +572,8 @@ static void watched_files_go_before_their_directory(void **state)
 	watch_table_went(fake.table, sessions, "x", session(1), false, fake.now_ms);
 	for (int i = 0; i < 2; i++) {
 		struct watch_call *c = assert_names(NUDGE_UNLINK, sessions, "x");
-		assert_int_equal(c->row, i == 0 ? node_find(&session_dir, "state") : node_find(&session_dir, "log"));
+		assert_int_equal(c->row, i == 0 ? node_find(&session_dir, "state")
+						: node_find(&session_dir, "log"));
 		done(c);
 	}
 	struct watch_call *c = assert_names(NUDGE_RMDIR, sessions, "x");
@@ -585,7 +591,7 @@ static void a_watched_file_goes_also_when_a_user_removes_its_directory(void **st
 	(void)state;
 	report(&mark, 1);
 	watch_table_went(fake.table, sessions, "x", session(1), true, fake.now_ms);
-	/* The kernel sees that the directory is gone, then that the file is, then the directory again. */
+	/* The kernel sees that the directory is gone; the file goes; the kernel sees it again. */
 	done(assert_names(NUDGE_LOOK, sessions, "x"));
 	done(assert_names(NUDGE_UNLINK, sessions, "x"));
 	done(assert_names(NUDGE_LOOK, sessions, "x"));
@@ -611,11 +617,13 @@ static void names_that_wait_are_bounded(void **state)
 	(void)state;
 	report(&sessions, 1);
 	for (uint32_t i = 0; i < WATCH_NAMES_MAX + 1000; i++)
-		watch_table_came(fake.table, sessions, "s-aaaaaaaaaaaaaaaa", session(i), fake.now_ms);
+		watch_table_came(fake.table, sessions, "s-aaaaaaaaaaaaaaaa", session(i),
+				 fake.now_ms);
 	assert_int_equal(watch_table_sessions_waiting(fake.table), WATCH_NAMES_MAX);
 	/* All of them go again: none is ever mentioned. */
 	for (uint32_t i = 0; i < WATCH_NAMES_MAX; i++)
-		watch_table_went(fake.table, sessions, "s-aaaaaaaaaaaaaaaa", session(i), false, fake.now_ms);
+		watch_table_went(fake.table, sessions, "s-aaaaaaaaaaaaaaaa", session(i), false,
+				 fake.now_ms);
 	assert_int_equal(watch_table_sessions_waiting(fake.table), 0);
 	assert_nothing_ever();
 }
@@ -644,7 +652,8 @@ static void names_in_doubt_are_bounded(void **state)
 	(void)state;
 	watch_table_looked_up(fake.table, sessions, fake.now_ms);
 	for (uint32_t i = 0; i < 3 * WATCH_NAMES_DOUBT_MAX; i++)
-		watch_table_came(fake.table, sessions, "s-aaaaaaaaaaaaaaaa", session(i), fake.now_ms);
+		watch_table_came(fake.table, sessions, "s-aaaaaaaaaaaaaaaa", session(i),
+				 fake.now_ms);
 	assert_int_equal(watch_table_sessions_waiting(fake.table), WATCH_NAMES_DOUBT_MAX);
 	watch_table_marks_same(fake.table, watch_table_ask_scan(fake.table), fake.now_ms);
 	assert_int_equal(watch_table_sessions_waiting(fake.table), 0);
@@ -669,39 +678,62 @@ static void what_loses_its_watchers_is_dropped(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(what_nobody_looks_at_costs_nothing, setup, teardown),
-		cmocka_unit_test_setup_teardown(a_change_after_a_look_up_waits_for_a_scan, setup, teardown),
+		cmocka_unit_test_setup_teardown(what_nobody_looks_at_costs_nothing, setup,
+						teardown),
+		cmocka_unit_test_setup_teardown(a_change_after_a_look_up_waits_for_a_scan, setup,
+						teardown),
 		cmocka_unit_test_setup_teardown(a_look_up_is_forgotten, setup, teardown),
-		cmocka_unit_test_setup_teardown(a_scan_that_finds_nobody_ends_the_doubt, setup, teardown),
-		cmocka_unit_test_setup_teardown(doubts_that_came_during_a_scan_wait_for_the_next, setup, teardown),
+		cmocka_unit_test_setup_teardown(a_scan_that_finds_nobody_ends_the_doubt, setup,
+						teardown),
+		cmocka_unit_test_setup_teardown(doubts_that_came_during_a_scan_wait_for_the_next,
+						setup, teardown),
 		cmocka_unit_test_setup_teardown(objects_in_doubt_are_bounded, setup, teardown),
-		cmocka_unit_test_setup_teardown(marks_that_nobody_gave_out_are_ignored, setup, teardown),
-		cmocka_unit_test_setup_teardown(changes_of_marks_are_reported_once, setup, teardown),
+		cmocka_unit_test_setup_teardown(marks_that_nobody_gave_out_are_ignored, setup,
+						teardown),
+		cmocka_unit_test_setup_teardown(changes_of_marks_are_reported_once, setup,
+						teardown),
 		cmocka_unit_test_setup_teardown(a_whole_mount_may_be_watched, setup, teardown),
-		cmocka_unit_test_setup_teardown(only_what_shows_something_else_is_announced, setup, teardown),
-		cmocka_unit_test_setup_teardown(what_shows_nothing_is_not_taken_for_changed, setup, teardown),
-		cmocka_unit_test_setup_teardown(rows_without_a_mark_are_not_announced, setup, teardown),
-		cmocka_unit_test_setup_teardown(files_that_never_change_have_no_row, setup, teardown),
-		cmocka_unit_test_setup_teardown(what_the_kernel_tells_is_not_told_again, setup, teardown),
-		cmocka_unit_test_setup_teardown(changes_merge_and_the_last_is_announced, setup, teardown),
-		cmocka_unit_test_setup_teardown(a_file_waits_while_it_is_announced, setup, teardown),
+		cmocka_unit_test_setup_teardown(only_what_shows_something_else_is_announced, setup,
+						teardown),
+		cmocka_unit_test_setup_teardown(what_shows_nothing_is_not_taken_for_changed, setup,
+						teardown),
+		cmocka_unit_test_setup_teardown(rows_without_a_mark_are_not_announced, setup,
+						teardown),
+		cmocka_unit_test_setup_teardown(files_that_never_change_have_no_row, setup,
+						teardown),
+		cmocka_unit_test_setup_teardown(what_the_kernel_tells_is_not_told_again, setup,
+						teardown),
+		cmocka_unit_test_setup_teardown(changes_merge_and_the_last_is_announced, setup,
+						teardown),
+		cmocka_unit_test_setup_teardown(a_file_waits_while_it_is_announced, setup,
+						teardown),
 		cmocka_unit_test_setup_teardown(all_together_are_bounded, setup, teardown),
-		cmocka_unit_test_setup_teardown(an_unanswered_call_delays_nobody_else, setup, teardown),
+		cmocka_unit_test_setup_teardown(an_unanswered_call_delays_nobody_else, setup,
+						teardown),
 		cmocka_unit_test_setup_teardown(a_call_is_ended_once, setup, teardown),
-		cmocka_unit_test_setup_teardown(calls_of_a_nudger_that_died_are_made_again, setup, teardown),
-		cmocka_unit_test_setup_teardown(what_came_is_announced_before_its_files, setup, teardown),
-		cmocka_unit_test_setup_teardown(names_of_a_directory_go_in_their_order, setup, teardown),
-		cmocka_unit_test_setup_teardown(what_goes_before_it_was_announced_is_never_mentioned, setup,
+		cmocka_unit_test_setup_teardown(calls_of_a_nudger_that_died_are_made_again, setup,
 						teardown),
-		cmocka_unit_test_setup_teardown(what_was_there_before_is_announced_when_it_goes, setup, teardown),
-		cmocka_unit_test_setup_teardown(watched_files_go_before_their_directory, setup, teardown),
-		cmocka_unit_test_setup_teardown(a_watched_file_goes_also_when_a_user_removes_its_directory, setup,
+		cmocka_unit_test_setup_teardown(what_came_is_announced_before_its_files, setup,
 						teardown),
-		cmocka_unit_test_setup_teardown(what_the_nudger_has_open_of_what_went_is_closed, setup, teardown),
+		cmocka_unit_test_setup_teardown(names_of_a_directory_go_in_their_order, setup,
+						teardown),
+		cmocka_unit_test_setup_teardown(
+			what_goes_before_it_was_announced_is_never_mentioned, setup, teardown),
+		cmocka_unit_test_setup_teardown(what_was_there_before_is_announced_when_it_goes,
+						setup, teardown),
+		cmocka_unit_test_setup_teardown(watched_files_go_before_their_directory, setup,
+						teardown),
+		cmocka_unit_test_setup_teardown(
+			a_watched_file_goes_also_when_a_user_removes_its_directory, setup,
+			teardown),
+		cmocka_unit_test_setup_teardown(what_the_nudger_has_open_of_what_went_is_closed,
+						setup, teardown),
 		cmocka_unit_test_setup_teardown(names_that_wait_are_bounded, setup, teardown),
-		cmocka_unit_test_setup_teardown(directories_in_what_goes_go_before_it, setup, teardown),
+		cmocka_unit_test_setup_teardown(directories_in_what_goes_go_before_it, setup,
+						teardown),
 		cmocka_unit_test_setup_teardown(names_in_doubt_are_bounded, setup, teardown),
-		cmocka_unit_test_setup_teardown(what_loses_its_watchers_is_dropped, setup, teardown),
+		cmocka_unit_test_setup_teardown(what_loses_its_watchers_is_dropped, setup,
+						teardown),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
