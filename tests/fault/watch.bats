@@ -244,7 +244,7 @@ span_reaches() {
 }
 
 @test "no file is announced more than ten times a second, all together no more than 500 times" {
-	local i id ids=() name events ms
+	local i id ids=() events ms
 
 	for ((i = 0; i < 40; i++)); do
 		ids+=("$(start "$(chatter)")")

@@ -421,7 +421,7 @@ static void a_file_waits_while_it_is_announced(void **state)
 static void all_together_are_bounded(void **state)
 {
 	static struct node marks[2000];
-	int64_t at[2000];
+	int64_t at[2000] = {0};
 	size_t n = 0;
 
 	(void)state;
