@@ -340,7 +340,6 @@ static void on_wake(uv_async_t *async)
 	struct hub *hub = async->data;
 
 	store_dispatch(hub->store);
-	watch_committed(hub);
 }
 
 static void on_tick(uv_timer_t *timer)

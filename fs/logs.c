@@ -181,8 +181,9 @@ int64_t logs_changed_ns(struct hub *hub, uint32_t serial)
 
 	if (dirfd < 0)
 		return 0;
-	/* The ring is touched when it is made; its bytes come later than all of the log. */
-	return file_changed_ns(dirfd, LOG_FILE);
+	int64_t log_ns = file_changed_ns(dirfd, LOG_FILE), tail_ns = file_changed_ns(dirfd, LOG_TAIL_FILE);
+
+	return log_ns > tail_ns ? log_ns : tail_ns;
 }
 
 /* Notes which sessions' logs grew: those of a descriptor, or all (wd -1: events were lost). */

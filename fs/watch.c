@@ -447,58 +447,12 @@ void watch_kernel_tells(struct hub *hub, const struct change *c)
 	w->telling = c;
 }
 
-/* --- files of the root that grow with commits ----------------------------------------------- */
-
-/* Whether anybody could watch them. */
-static bool root_is_watched(const struct watch *w)
-{
-	return w->everything || watch_table_marks(w->table, root) ||
-	       watch_table_lookup(w->table, root, now_ms(w)) >= 0;
-}
-
-/* Looks at them. Returns the rows that show something else than last time. */
-static uint64_t look_at_root(struct watch *w)
-{
-	uint64_t changed = 0, known = w->root_known;
-
-	w->root_known = 0;
-	if (!root_is_watched(w))
-		return 0;
-	for (uint64_t rows = watch_table_outputs(w->table, NODE_ROOT); rows; rows &= rows - 1) {
-		unsigned row = (unsigned)__builtin_ctzll(rows);
-		uint64_t print, bit = UINT64_C(1) << row;
-		const struct node file = {.kind = NODE_ROOT, .file = (uint8_t)row};
-
-		if (print_file(w, file, &print) < 0)
-			continue;
-		if ((known & bit) && w->root_prints[row] != print)
-			changed |= bit;
-		w->root_prints[row] = print;
-		w->root_known |= bit;
-	}
-	return changed;
-}
-
-void watch_committed(struct hub *hub)
-{
-	struct watch *w = watch_of(hub);
-	uint64_t changed = w ? look_at_root(w) : 0;
-
-	if (!changed)
-		return;
-	watch_table_changed(w->table, root, changed, now_ms(w));
-	wake(w, 0);
-}
-
 void watch_looked_up(struct hub *hub, struct node node)
 {
 	struct watch *w = watch_of(hub);
 
-	if (!w)
-		return;
-	watch_table_looked_up(w->table, node, now_ms(w));
-	if (node.kind == NODE_ROOT && !w->root_known)
-		(void)look_at_root(w);
+	if (w)
+		watch_table_looked_up(w->table, node, now_ms(w));
 }
 
 void watch_status(struct hub *hub, struct buf *out)

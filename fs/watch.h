@@ -69,9 +69,6 @@ void watch_modified_all(struct hub *hub, struct node dir);
 void watch_created(struct hub *hub, struct node dir, const char *name, struct node child);
 void watch_deleted(struct hub *hub, struct node dir, const char *name, struct node child);
 
-/* Changes were committed: files of the root may have grown. */
-void watch_committed(struct hub *hub);
-
 /* A session's output has grown (fs/logs.h: logs_announce()). */
 void watch_grown(struct hub *hub, uint32_t serial);
 

@@ -44,10 +44,6 @@ struct watch {
 	const struct change *telling;
 	bool caught_up; /* what an earlier hub left unannounced is known */
 	uint32_t last_session;
-
-	/* What the growing files of the root showed last, for those rows of which it is known. */
-	uint64_t root_known;
-	uint64_t root_prints[WATCH_ROWS_MAX + 1];
 };
 
 /* --- watch.c --- */
