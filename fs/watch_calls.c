@@ -254,6 +254,8 @@ enum nudge_type watch_table_done(struct watch_table *t, uint64_t number, int64_t
 
 void watch_table_retry(struct watch_table *t, int64_t now_ms)
 {
+	/* A scan that the dead one was asked for is not reported by the next. */
+	t->wants_scan = t->wants_scan || t->doubted;
 	for (size_t i = 0; i < NUDGE_WORKERS; i++) {
 		struct watch_slot *slot = &t->slots[i];
 		struct watch_object *o = slot->object;

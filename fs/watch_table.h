@@ -159,7 +159,10 @@ struct watch_call *watch_table_next(struct watch_table *t, int64_t now_ms, int64
 /* The call ended. Returns its type; 0, and nothing happens, for a number that is not under way. */
 enum nudge_type watch_table_done(struct watch_table *t, uint64_t number, int64_t now_ms);
 
-/* Whoever made the calls is gone: those under way that had no effect are to be made again. */
+/*
+ * Whoever made the calls is gone: those under way that had no effect are to be made again, and a scan
+ * is to be asked for again.
+ */
 void watch_table_retry(struct watch_table *t, int64_t now_ms);
 
 /* The calls under way, in NUDGE_WORKERS places; NULL when there is none in the i-th. */

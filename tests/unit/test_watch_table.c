@@ -503,6 +503,20 @@ static void calls_of_a_nudger_that_died_are_made_again(void **state)
 	assert_nothing_ever();
 }
 
+static void a_scan_is_asked_of_the_next_nudger_again(void **state)
+{
+	(void)state;
+	watch_table_looked_up(fake.table, sessions, fake.now_ms);
+	watch_table_came(fake.table, sessions, "a", session(1), fake.now_ms);
+	(void)watch_table_ask_scan(fake.table);
+	watch_table_retry(fake.table, fake.now_ms);
+	assert_true(watch_table_wants_scan(fake.table));
+	watch_table_marks_same(fake.table, watch_table_ask_scan(fake.table), fake.now_ms);
+	assert_int_equal(watch_table_sessions_waiting(fake.table), 0);
+	watch_table_retry(fake.table, fake.now_ms);
+	assert_false(watch_table_wants_scan(fake.table));
+}
+
 /* --- names ---------------------------------------------------------------------------------- */
 
 static void what_came_is_announced_before_its_files(void **state)
@@ -712,6 +726,8 @@ int main(void)
 						teardown),
 		cmocka_unit_test_setup_teardown(a_call_is_ended_once, setup, teardown),
 		cmocka_unit_test_setup_teardown(calls_of_a_nudger_that_died_are_made_again, setup,
+						teardown),
+		cmocka_unit_test_setup_teardown(a_scan_is_asked_of_the_next_nudger_again, setup,
 						teardown),
 		cmocka_unit_test_setup_teardown(what_came_is_announced_before_its_files, setup,
 						teardown),
