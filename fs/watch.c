@@ -104,11 +104,17 @@ static int print_file(void *user, struct node file, uint64_t *ret)
 
 /* --- marks ---------------------------------------------------------------------------------- */
 
-/* A session and its blocking files are two objects, and both show its output. */
-static struct node live_of(struct node session)
+/*
+ * The blocking files of a session or an executor are an object of their own, which changes with the
+ * other one; the same when there are none.
+ */
+static struct node blocking_of(struct node dir)
 {
-	session.kind = NODE_LIVE_SESSION;
-	return session;
+	if (dir.kind == NODE_SESSION)
+		dir.kind = NODE_LIVE_SESSION;
+	else if (dir.kind == NODE_EXECUTOR)
+		dir.kind = NODE_LIVE_EXECUTOR;
+	return dir;
 }
 
 static bool shows_output(const struct watch *w, struct node dir)
@@ -121,15 +127,20 @@ static bool shows_output(const struct watch *w, struct node dir)
  * What was written between the look-up and the report of the mark raised no event: the time of the
  * log tells whether there was something.
  */
-static void announce_missed_output(struct watch *w, struct node dir, uint64_t rows)
+static bool missed_output(const struct watch *w, struct node dir)
 {
 	int64_t looked_up = watch_table_lookup(w->table, dir, now_ms(w));
 
-	rows &= watch_table_outputs(w->table, dir.kind);
-	if (!rows || looked_up < 0)
-		return;
+	if (looked_up < 0)
+		return false;
 	int64_t since = clock_now_ns() - (now_ms(w) - looked_up) * CLOCK_NS_PER_MS - TICK_NS;
-	if (logs_changed_ns(w->hub, dir.serial) < since)
+	return logs_changed_ns(w->hub, dir.serial) >= since;
+}
+
+static void announce_missed_output(struct watch *w, struct node dir, uint64_t rows)
+{
+	rows &= watch_table_outputs(w->table, dir.kind);
+	if (!rows || !missed_output(w, dir))
 		return;
 	watch_table_unlearn(w->table, dir, rows);
 	watch_table_changed(w->table, dir, rows, now_ms(w));
@@ -139,7 +150,7 @@ static bool follow_live(void *user, const struct session *s)
 {
 	struct watch *w = user;
 	const struct node session = {.kind = NODE_SESSION, .serial = (uint32_t)s->serial};
-	const struct node both[] = {session, live_of(session)};
+	const struct node both[] = {session, blocking_of(session)};
 	bool wanted = false;
 
 	for (size_t i = 0; i < ARRAY_SIZE(both); i++)
@@ -351,33 +362,34 @@ void watch_modified(struct hub *hub, struct node node)
 /* Output of a session that somebody watches is followed while it can grow. */
 static void follow_session(struct watch *w, struct node session)
 {
-	if (!shows_output(w, session) && !shows_output(w, live_of(session)))
+	if (!shows_output(w, session) && !shows_output(w, blocking_of(session)))
 		return;
 	const struct session *s = dispatch_get(w->hub->dispatch, session.serial);
 	logs_announce(w->hub, session.serial, s && session_state_live(s->state));
 }
 
+static void change_object(struct watch *w, struct node dir)
+{
+	uint64_t rows = watch_table_values(w->table, dir.kind);
+
+	/* Output that is not followed is not known to have changed; it may be the last there is. */
+	if (is_session(dir.kind) && (shows_output(w, dir) || missed_output(w, dir)))
+		rows |= watch_table_outputs(w->table, dir.kind);
+	watch_table_changed(w->table, dir, rows, now_ms(w));
+}
+
 void watch_modified_all(struct hub *hub, struct node dir)
 {
 	struct watch *w = watch_of(hub);
+	struct node blocking = blocking_of(dir);
 
 	if (!w)
 		return;
-	struct node live = dir;
-	if (dir.kind == NODE_SESSION) {
+	if (dir.kind == NODE_SESSION)
 		follow_session(w, dir);
-		live = live_of(dir);
-	} else if (dir.kind == NODE_EXECUTOR) {
-		live.kind = NODE_LIVE_EXECUTOR;
-	}
-	watch_table_changed(w->table, dir, watch_table_values(w->table, dir.kind), now_ms(w));
-	if (live.kind != dir.kind)
-		watch_table_changed(w->table, live, watch_table_values(w->table, live.kind),
-				    now_ms(w));
-	/* Without a mark the output is not known to have changed. */
-	if (dir.kind == NODE_SESSION && shows_output(w, dir))
-		watch_table_changed(w->table, dir, watch_table_outputs(w->table, dir.kind),
-				    now_ms(w));
+	change_object(w, dir);
+	if (blocking.kind != dir.kind)
+		change_object(w, blocking);
 	wake(w, 0);
 }
 
@@ -385,7 +397,7 @@ void watch_grown(struct hub *hub, uint32_t serial)
 {
 	struct watch *w = watch_of(hub);
 	const struct node session = {.kind = NODE_SESSION, .serial = serial};
-	const struct node live = live_of(session);
+	const struct node live = blocking_of(session);
 
 	if (!w)
 		return;

@@ -145,6 +145,18 @@ teardown() {
 		eventually saw "early$i" "sessions/$id/log MODIFY"
 		tell "early$i" end 0
 	done
+	# Also when it is the last, and the session has ended before anybody looks who watches.
+	for ((i = 5; i < 10; i++)); do
+		id=$(start "$(gate "early$i")")
+		eventually is_state "$id" running
+		watch "early$i" "$M/sessions/$id/log"
+		watch "follow$i" "$M/.live/sessions/$id/follow"
+		tell "early$i" out text
+		tell "early$i" end 0
+		ended "$id"
+		eventually saw "early$i" "sessions/$id/log MODIFY"
+		eventually saw "follow$i" ".live/sessions/$id/follow MODIFY"
+	done
 }
 
 @test "what comes after the log has ended is announced as log.tail" {
