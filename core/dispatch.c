@@ -9,6 +9,7 @@
 
 #include "core/clock.h"
 #include "core/dispatch_internal.h"
+#include "core/fault.h"
 #include "core/store/store.h"
 
 /* --- the tables ----------------------------------------------------------------------------- */
@@ -308,11 +309,13 @@ static void row_committed(struct store_op *op, int result, const struct error *e
 		d->hooks->inflight(d->user, executor);
 		return;
 	}
+	(void)fault_point("launch.row");
 	d->changed_ns = clock_now_ns();
 	l->visible = true;
 	d->hooks->created(d->user, (uint32_t)l->row.serial, l->row.name);
 	d->hooks->inflight(d->user, l->row.executor_serial);
 	live_launch(d, l);
+	(void)fault_point("launch.asked");
 }
 
 static int apply_row(struct store_tx *tx, struct store_op *op, struct error *err)
@@ -320,7 +323,10 @@ static int apply_row(struct store_tx *tx, struct store_op *op, struct error *err
 	const struct row_op *row_op = (const struct row_op *)op;
 
 	/* The loop does not change what is read here while the phase is PHASE_COMMITTING. */
-	return session_insert(tx, &row_op->live->row, err);
+	int r = session_insert(tx, &row_op->live->row, err);
+
+	(void)fault_point("launch.inserted");
+	return r;
 }
 
 static bool same_request(struct dispatch *d, const struct session *s,
@@ -542,6 +548,7 @@ static void on_started(void *user, uint32_t serial, const struct executor_starte
 
 	if (!l || l->phase != PHASE_LAUNCHING)
 		return;
+	(void)fault_point("launch.started");
 	live_running(d, l, started);
 	answer_waiters(l, NULL);
 	live_send_signals(d, l);
@@ -552,6 +559,7 @@ static void on_failed(void *user, uint32_t serial, const struct error *err)
 	struct dispatch *d = user;
 	struct live *l = live_get(d, serial);
 
+	(void)fault_point("launch.failed");
 	if (l && l->phase == PHASE_LAUNCHING)
 		launch_refused(d, l, err);
 }
@@ -563,6 +571,7 @@ static void on_ended(void *user, uint32_t serial, const struct executor_exit *en
 
 	if (!l || (l->phase != PHASE_RUNNING && l->phase != PHASE_LAUNCHING))
 		return;
+	(void)fault_point("end.told");
 	if (ended->cause == SESSION_CAUSE_LOST) {
 		l->phase = PHASE_MENDING;
 		l->lost_reason = strdup(ended->reason);

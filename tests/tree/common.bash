@@ -167,6 +167,11 @@ status() {
 
 # hub_begin: makes directories and starts a hub; for setup_file. As $HUB_USER when that is set.
 hub_begin() {
+	hub_prepare
+	hub_start
+}
+
+hub_prepare() {
 	D=$(mktemp -d "${TMPDIR:-/tmp}/cloop-tree.XXXXXX")
 	M=$D/mnt
 	export D M
@@ -175,15 +180,21 @@ hub_begin() {
 	chmod 1777 "$D/work"
 	mkdir "$D/home"
 	[[ -z ${HUB_USER-} ]] || chown "${UID_OF[$HUB_USER]}" "$D/home" "$M"
-	hub_start
+}
+
+# hub_setting NAME VALUE: from its next start on, the hub has that in its environment.
+hub_setting() {
+	printf '%s=%s\n' "$@" >> "$D/settings"
 }
 
 # hub_exec: becomes the keeper. Its own environment is what its own user's workloads inherit.
 hub_exec() {
 	# With test hooks, a minute is short.
 	local command=(env HUB_VARIABLE=inherited CLOOP_HIDDEN=hidden CLOOP_MINUTE_MS=1000)
-	local options=()
+	local options=() settings=()
 
+	[[ ! -e $D/settings ]] || mapfile -t settings < "$D/settings"
+	command+=("${settings[@]}")
 	((EUID == 0)) && [[ -z ${HUB_USER-} ]] || options+=(--no-allow-other)
 	if [[ -n ${HUB_USER-} ]]; then
 		command=(env -i PATH="$PATH" HOME="/home/$HUB_USER" ASAN_OPTIONS="${ASAN_OPTIONS-}"
