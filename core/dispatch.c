@@ -613,8 +613,22 @@ static void on_ready(void *user, struct driver *driver)
 	}
 }
 
+/* Those who wait have their session, and it says what will become of it. */
+static void on_stalled(void *user, struct driver *driver)
+{
+	struct dispatch *d = user;
+
+	for (struct live *l = d->first; l; l = l->next) {
+		const struct executor *e = executor_of(d, l);
+
+		if (e && e->driver == driver && l->phase == PHASE_LAUNCHING)
+			answer_waiters(l, NULL);
+	}
+}
+
 const struct executor_events dispatch_events = {
 	.ready = on_ready,
+	.stalled = on_stalled,
 	.started = on_started,
 	.failed = on_failed,
 	.ended = on_ended,

@@ -545,6 +545,7 @@ static int prepare_domain(struct process *p, struct error *err)
 		.epoch = area_header(hub->area)->hub_epoch,
 		.forbidden_dev = area_header(hub->area)->mount_dev,
 		.abilities = &area_header(hub->area)->launcher_abilities,
+		.log = say,
 		.events = &dispatch_events,
 		.user = hub->dispatch,
 	};

@@ -16,6 +16,7 @@ struct localprocess {
 	struct driver driver; /* first: driver_ops are given this */
 	struct shim_client *client;
 	struct localprocess_options options;
+	bool refused; /* the launcher does not answer; until it does */
 };
 
 static struct localprocess *of(struct driver *d)
@@ -28,10 +29,20 @@ static void capabilities(struct driver *d, struct capabilities *ret)
 	*ret = localprocess_capabilities(*of(d)->options.abilities);
 }
 
+static const char launcher_refuses[] = "cloop-launcher hangs up instead of answering: it belongs to another "
+				       "version of cloopd, or does not come up";
+static const char launcher_remedy[] = "install both of one version, then cloopd stop and cloopd serve";
+
 static int check(struct driver *d, const struct executor_launch *launch, struct error *err)
 {
 	uint32_t abilities = *of(d)->options.abilities;
 
+	if (of(d)->refused) {
+		int r = error_set(err, EHOSTUNREACH, "%s", launcher_refuses);
+
+		error_remedy(err, "%s", launcher_remedy);
+		return r;
+	}
 	/* Before a launcher has said what it can do, launch() is where that is judged. */
 	return localprocess_check(launch->spec, abilities ? abilities : ~0U, err);
 }
@@ -153,6 +164,7 @@ static void on_ready(void *user, unsigned abilities)
 
 	*l->options.abilities = abilities | LOCALPROCESS_ABILITIES_KNOWN;
 	l->driver.ready = true;
+	l->refused = false;
 	l->options.events->ready(l->options.user, &l->driver);
 }
 
@@ -161,6 +173,16 @@ static void on_disconnected(void *user)
 	struct localprocess *l = user;
 
 	l->driver.ready = false;
+}
+
+/* Starts are refused from now on; what runs goes on, and launches that were taken wait. */
+static void on_refused(void *user)
+{
+	struct localprocess *l = user;
+
+	l->refused = true;
+	l->options.log(l->options.user, launcher_refuses);
+	l->options.events->stalled(l->options.user, &l->driver);
 }
 
 static void on_started(void *user, uint64_t serial, uint32_t attempt, const struct shim_started *started)
@@ -242,6 +264,7 @@ int localprocess_new(const struct localprocess_options *options, struct localpro
 		.exited = on_exited,
 		.lost = on_lost,
 		.disconnected = on_disconnected,
+		.refused = on_refused,
 	};
 	const struct shim_client_config config = {
 		.sessions_fd = options->sessions_fd,

@@ -27,6 +27,8 @@ struct localprocess_options {
 	 * borrowed. What was said before counts until it is said again.
 	 */
 	uint32_t *abilities;
+	/* One line for the daemon's log. */
+	void (*log)(void *user, const char *line);
 	const struct executor_events *events;
 	void *user;
 };

@@ -4,6 +4,7 @@
 # With CLOOP_LONG=1 the keeper is killed together with the hub at every step too, else at some.
 
 load ../tree/common
+load ../tree/watch
 load matrix
 
 # What every change passes, in this order: read from the kernel; kept for the next hub; on the writer
@@ -21,6 +22,7 @@ END=(end.told end.apply end.written)
 LAUNCHER=(launcher.launch launcher.handed_over launcher.answer launcher.answered)
 SHIM=(shim.started shim.after_started shim.claimed shim.log_open shim.clone shim.running shim.ending
 	shim.before_sync shim.before_exit shim.exit_record shim.before_exited)
+NUDGER=(nudger.order nudger.done)
 SIGNAL=(shim.signal_recorded shim.signal_applied signal.done)
 
 setup_file() {
@@ -28,7 +30,7 @@ setup_file() {
 	# shellcheck disable=SC2046
 	faults_prepare $(printf '%s\n' "${COMMON[@]}" "${COMMITTED[@]}" "${ANSWERED[@]}" "${DOCUMENT[@]}" \
 		"${LAUNCH[@]}" "${REFUSED[@]}" "${REMOVED[@]}" "${END[@]}" "${LAUNCHER[@]}" "${SHIM[@]}" \
-		"${SIGNAL[@]}" | sort -u)
+		"${SIGNAL[@]}" "${NUDGER[@]}" | sort -u)
 	hub_start
 }
 
@@ -400,6 +402,28 @@ forgotten_once() {
 @test "a session is forgotten, keeper and hub killed" {
 	need_long
 	each_point_both forgotten_once "${COMMON[@]}" "${COMMITTED[@]}" "${ANSWERED[@]}" "${REMOVED[@]}"
+}
+
+# announced_once POINT ACTION VICTIM
+announced_once() {
+	local id=${1//./-}-$2-announced
+
+	arm "$1" "$2"
+	start "$(jq -c ".labels[\"cloop.session\"] = \"$id\"" <<< "$(spec /bin/true)")" || return
+	fired "$@" || return
+	eventually saw names "sessions/$id CREATE,ISDIR" || return
+	equal "$(ended "$id") $(now "$id" attempt)" '0 1' || return
+	# What it was about to say may be said again, and is never made up.
+	equal "$(fsop stat "$M/sessions/$id")" 0
+}
+
+@test "a session is announced, the nudger killed at each step" {
+	need python3
+	hub_restart
+	watch names "$M/sessions"
+	known 1
+	each_point announced_once nudger "${NUDGER[@]}"
+	background_ends
 }
 
 # The rows of what was answered while a hub died are removed with the next mount, if not before.
