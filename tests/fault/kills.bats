@@ -252,16 +252,11 @@ machine_restarts() {
 	eventually keeper_is_gone
 	# Shims first, so that none records an end.
 	# shellcheck disable=SC2046
-	kill -9 $(shims) "$2"
+	kill -9 $(hub_shims) "$2"
 	umount -l "$M"
 	rm -r "$D/home/run"/*
 	hub_setting CLOOP_BOOT_ID "$1"
 	hub_start
-}
-
-# The processes that supervise: they hold locks in the sessions directory.
-shims() {
-	find /proc/[0-9]*/fd -lname "$D/home/state/sessions/*/lock" 2> /dev/null | cut -d / -f 3 | sort -u
 }
 
 @test "the machine is restarted: what ran is failed, and says so; nothing is launched again" {

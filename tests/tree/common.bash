@@ -265,6 +265,11 @@ launcher_pid() {
 	keepers_child cloop-launcher
 }
 
+# The processes that supervise sessions: they hold locks in the sessions directory.
+hub_shims() {
+	find /proc/[0-9]*/fd -lname "$D/home/state/sessions/*/lock" 2> /dev/null | cut -d / -f 3 | sort -u
+}
+
 hub_is_other() {
 	local pid
 
