@@ -1,5 +1,5 @@
 # What the tests of disks share. $WORK is a directory of the test.
-# shellcheck shell=bash
+# shellcheck shell=bash disable=SC2011,SC2154
 
 # running NAME: a workload that counts until it is told to end.
 running() {

@@ -3,7 +3,7 @@
 # A hub of these tests knows every point of $POINTS, with the two ends that are in store there: `kill`,
 # of the process that comes by, and `kill-both`, of its parent the keeper as well. Each waits for its
 # count file, so that one hub after the other goes on to the next point.
-# shellcheck shell=bash
+# shellcheck shell=bash disable=SC2012,SC2154
 
 TREE=$BATS_TEST_DIRNAME/../tree
 FSOP=$TREE/fsop

@@ -68,6 +68,17 @@ need_long() {
 	[[ ${CLOOP_LONG-0} == 1 ]] || skip "is one of the long forms: CLOOP_LONG=1"
 }
 
+# asked ACTION COMMAND…: whether it was ACKNOWLEDGED. Only together with the mount it may not be.
+asked() {
+	local action=$1
+	shift
+
+	ACKNOWLEDGED=1
+	"$@" 2> "$D/refusal" && return
+	ACKNOWLEDGED=0
+	[[ $action == kill-both ]] || fail "$(cat "$D/refusal")"
+}
+
 # The acknowledged session ran once, and nothing of it is missing.
 ran_once() {
 	local id=$1 i=$2
@@ -151,7 +162,7 @@ not_started_once() {
 	fi
 	fired "$@" || return
 	if [[ $2 == kill ]]; then
-		equal "$(jq -r '.errno + " " + .field' <<< "$(grep ^{ "$D/refusal")")" 'ENOENT argv[0]' || return
+		equal "$(jq -r '.errno + " " + .field' <<< "$(grep "^{" "$D/refusal")")" 'ENOENT argv[0]' || return
 		equal "$(jq -r '.errno + " " + .field' "$M/error.json")" 'ENOENT argv[0]' || return
 	elif [[ -e $M/sessions/$id ]]; then
 		# Nobody waited for the refusal any more.
@@ -182,11 +193,9 @@ cordoned_once() {
 	local reason="because-$1-$2"
 
 	arm "$1" "$2"
-	if ! echo "cordon $reason" 2> "$D/refusal" > "$M/executors/local/state"; then
-		[[ $2 == kill-both ]] || fail "$(cat "$D/refusal")" || return
-	fi
+	asked "$2" put "$M/executors/local/state" "cordon $reason" || return
 	fired "$@" || return
-	if [[ $2 == kill ]]; then
+	if ((ACKNOWLEDGED)); then
 		equal "$(cat "$M/executors/local/state")" cordoned || return
 		equal "$(events_of executor.state_change reason "$reason")" 1 || return
 	else
@@ -209,11 +218,9 @@ made_once() {
 	local name=${1//./-}-$2
 
 	arm "$1" "$2"
-	if ! mkdir "$M/executors/$name" 2> "$D/refusal"; then
-		[[ $2 == kill-both ]] || fail "$(cat "$D/refusal")" || return
-	fi
+	asked "$2" mkdir "$M/executors/$name" || return
 	fired "$@" || return
-	[[ $2 == kill || -d $M/executors/$name ]] || mkdir "$M/executors/$name" || return
+	((ACKNOWLEDGED)) || [[ -d $M/executors/$name ]] || mkdir "$M/executors/$name" || return
 	equal "$(cat "$M/executors/$name/state")" unconfigured || return
 	equal "$(events_of executor.added executor_id "$name")" 1 || return
 	equal "$(ls "$M/executors" | grep -c "^$name$")" 1
@@ -237,14 +244,11 @@ configured_once() {
 	exec 7<> "$M/executors/$name/config"
 	printf '%s' "${config:0:10}" >&7
 	arm "$1" "$2"
-	if printf '%s' "${config:10}" 2> "$D/refusal" >&7; then
-		equal "$(jq -cS .labels <&7)" "$(jq -cS <<< "$labels")" || return
-	else
-		[[ $2 == kill-both ]] || fail "$(cat "$D/refusal")" || return
-	fi
-	exec 7>&- 2> /dev/null || true
+	asked "$2" printf '%s' "${config:10}" >&7 || return
+	[[ $2 == kill-both ]] || equal "$(jq -cS .labels <&7)" "$(jq -cS <<< "$labels")" || return
+	exec 7>&-
 	fired "$@" || return
-	if [[ $2 == kill-both ]]; then
+	if ! ((ACKNOWLEDGED)); then
 		# As a whole, or not at all.
 		[[ $(cat "$M/executors/$name/labels") == "$before" ]] ||
 			equal "$(jq -cS . "$M/executors/$name/labels")" "$(jq -cS <<< "$labels")" || return
@@ -272,11 +276,9 @@ unmade_once() {
 
 	[[ -d $M/executors/$name ]] || mkdir "$M/executors/$name" || return
 	arm "$1" "$2"
-	if ! rmdir "$M/executors/$name" 2> "$D/refusal"; then
-		[[ $2 == kill-both ]] || fail "$(cat "$D/refusal")" || return
-	fi
+	asked "$2" rmdir "$M/executors/$name" || return
 	fired "$@" || return
-	[[ $2 == kill || ! -d $M/executors/$name ]] || rmdir "$M/executors/$name" || return
+	((ACKNOWLEDGED)) || [[ ! -d $M/executors/$name ]] || rmdir "$M/executors/$name" || return
 	equal "$(fsop stat "$M/executors/$name")" ENOENT || return
 	equal "$(events_of executor.removed executor_id "$name")" 1
 }
@@ -300,18 +302,12 @@ signalled_once() {
 
 	count=$(now counter stdout | grep -c asked || true)
 	arm "$1" "$2"
-	if ! echo terminate 2> "$D/refusal" > "$M/sessions/counter/signal"; then
-		[[ $2 == kill-both ]] || fail "$(cat "$D/refusal")" || return
-	fi
+	asked "$2" put "$M/sessions/counter/signal" terminate || return
 	fired "$@" || return
-	if [[ $2 == kill ]]; then
-		eventually has_asked $((count + 1)) || return
-		sleep 0.1
-	else
-		sleep 0.3
-		(($(now counter stdout | grep -c asked) <= count + 1)) || return
-	fi
-	[[ $2 == kill-both ]] || has_asked $((count + 1))
+	((ACKNOWLEDGED == 0)) || eventually has_asked $((count + 1)) || return
+	# Another one would have come by now.
+	sleep 0.2
+	(($(now counter stdout | grep -c asked) <= count + 1))
 }
 
 counter() {
@@ -386,11 +382,9 @@ forgotten_once() {
 	start "$(script 'echo text' "{labels: {\"cloop.session\": \"$id\"}}")"
 	equal "$(ended "$id")" 0 || return
 	arm "$1" "$2"
-	if ! rmdir "$M/sessions/$id" 2> "$D/refusal"; then
-		[[ $2 == kill-both ]] || fail "$(cat "$D/refusal")" || return
-	fi
+	asked "$2" rmdir "$M/sessions/$id" || return
 	fired "$@" || return
-	[[ $2 == kill || ! -d $M/sessions/$id ]] || rmdir "$M/sessions/$id" || return
+	((ACKNOWLEDGED)) || [[ ! -d $M/sessions/$id ]] || rmdir "$M/sessions/$id" || return
 	equal "$(fsop stat "$M/sessions/$id")" ENOENT || return
 	equal "$(events_of session.removed session "$id")" 1
 }
