@@ -333,8 +333,7 @@ static void hosts_are_spelled_in_one_way(void **state)
 		"a/b",
 		"https://a",
 		"u@a",
-		"b\xc3\xbc"
-		"cher.example",
+		"b\xc3\xbc.example",
 		"a%2e",
 	};
 	char label[65], name[255];
