@@ -20,6 +20,7 @@ struct fleet {
 	char *default_id; /* "" when there is none */
 	int64_t last_serial;
 	int64_t changed_ns;
+	struct host_policy host_policy;
 };
 
 static void executor_free(struct executor *e)
@@ -100,12 +101,22 @@ struct executor *fleet_default(struct fleet *r)
 	return r->default_id[0] ? fleet_find(r, r->default_id) : NULL;
 }
 
+struct driver *const *fleet_drivers(const struct fleet *r)
+{
+	return r->drivers;
+}
+
 struct driver *fleet_driver(struct fleet *r, const char *kind)
 {
 	for (size_t i = 0; r->drivers[i]; i++)
 		if (strcmp(r->drivers[i]->ops->kind, kind) == 0)
 			return r->drivers[i];
 	return NULL;
+}
+
+struct host_policy *fleet_host_policy(struct fleet *r)
+{
+	return &r->host_policy;
 }
 
 int64_t fleet_changed_ns(const struct fleet *r)
@@ -127,7 +138,7 @@ static void executor_set_record(struct fleet *r, struct executor *e, struct exec
 	*record = (struct executor_record){0};
 	e->driver = NULL;
 	if (e->record.config[0] && executor_config_parse(e->record.config, strlen(e->record.config),
-							 &e->config, NULL) == 0)
+							 r->drivers, &e->config, NULL) == 0)
 		e->driver = fleet_driver(r, e->config.kind);
 }
 
