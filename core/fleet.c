@@ -21,6 +21,8 @@ struct fleet {
 	int64_t last_serial;
 	int64_t changed_ns;
 	struct host_policy host_policy;
+	void (*listener)(void *user, const struct fleet_change *c);
+	void *listener_user;
 };
 
 static void executor_free(struct executor *e)
@@ -376,8 +378,11 @@ static int apply_state(struct store_tx *tx, struct fleet_change *c, struct error
 		changed = health_cordon(&health, c->reason, c->at_ns, &t);
 	else if (c->kind == FLEET_DRAIN)
 		changed = health_drain(&health, c->reason, c->at_ns, &t);
+	else if (c->kind == FLEET_UNCORDON)
+		changed = health_uncordon(&health, c->at_ns, c->policy, &t);
 	else
-		changed = health_uncordon(&health, c->at_ns, health_policy_default(), &t);
+		changed = health_observe_probe(&health, c->reason, c->at_ns, c->policy, &t);
+	c->transition = (struct fleet_transition){.changed = changed, .from = t.from, .to = t.to};
 	const struct executor_record_health after = {
 		.state = (char *)(uintptr_t)node_state_name(health.state),
 		.reason = health.reason,
@@ -413,6 +418,7 @@ int fleet_change_apply(struct store_tx *tx, struct fleet_change *c, struct error
 	case FLEET_CORDON:
 	case FLEET_DRAIN:
 	case FLEET_UNCORDON:
+	case FLEET_PROBED:
 		x = apply_state(tx, c, err);
 		break;
 	case FLEET_DEFAULT:
@@ -428,6 +434,15 @@ int fleet_change_apply(struct store_tx *tx, struct fleet_change *c, struct error
 }
 
 /* --- changes: the loop's part --------------------------------------------------------------- */
+
+/* What a probe can change; the config is as it was. */
+static void executor_take_health(struct executor *e, struct executor_record *record)
+{
+	const struct executor_record_health before = e->record.health;
+
+	e->record.health = record->health;
+	record->health = before;
+}
 
 void fleet_changed(struct fleet *r, struct fleet_change *c)
 {
@@ -450,9 +465,20 @@ void fleet_changed(struct fleet *r, struct fleet_change *c)
 	} else if (c->kind == FLEET_ADD) {
 		if (!found && insert(r, &c->after) == 0)
 			r->changed_ns = c->at_ns;
-	} else if (found) {
-		executor_set_record(r, r->list[at], &c->after);
+	} else if (found && r->list[at]->record.serial == c->serial) {
+		if (c->kind == FLEET_PROBED)
+			executor_take_health(r->list[at], &c->after);
+		else
+			executor_set_record(r, r->list[at], &c->after);
 	}
+	if (r->listener)
+		r->listener(r->listener_user, c);
+}
+
+void fleet_listen(struct fleet *r, void (*changed)(void *user, const struct fleet_change *c), void *user)
+{
+	r->listener = changed;
+	r->listener_user = user;
 }
 
 void fleet_change_clear(struct fleet_change *c)
