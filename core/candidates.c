@@ -10,28 +10,22 @@ void candidates_clear(struct candidates *c)
 	*c = (struct candidates){0};
 }
 
-/* Executors of a kind share a driver, and mostly follow each other: it is asked once for a row. */
-struct asked {
-	struct driver *driver;
-	struct capabilities capabilities;
-};
-
-static void fill(struct candidate *c, const struct executor *e, struct asked *asked)
+static void fill(struct candidate *c, const struct executor *e)
 {
-	if (asked->driver != e->driver) {
-		asked->driver = e->driver;
-		asked->capabilities = (struct capabilities){0};
-		e->driver->ops->capabilities(e->driver, &asked->capabilities);
-	}
 	*c = (struct candidate){
 		.executor_id = e->record.name,
-		.capabilities = asked->capabilities,
 		.state = node_state_parse(e->record.health.state),
 		.labels = e->config.labels,
 		.n_labels = e->config.n_labels,
+		.harnesses = e->config.harnesses,
+		.n_harnesses = e->config.n_harnesses,
+		.container_runtimes = e->config.container_runtimes,
+		.n_container_runtimes = e->config.n_container_runtimes,
+		.memory_mb = e->config.memory_mb,
 		.in_flight = (int64_t)e->inflight,
 		.in_flight_known = true,
 	};
+	e->driver->ops->capabilities(e->driver, &e->config, &c->capabilities);
 	c->capabilities.max_concurrent = e->config.max_concurrent;
 }
 
@@ -44,7 +38,6 @@ int candidates_gather(struct fleet *fleet, struct candidates *ret)
 {
 	AUTO_CANDIDATES struct candidates c = {0};
 	size_t n = fleet_len(fleet);
-	struct asked asked = {0};
 
 	c.list = calloc(n + 1, sizeof(*c.list));
 	c.executors = calloc(n + 1, sizeof(struct executor *));
@@ -55,7 +48,7 @@ int candidates_gather(struct fleet *fleet, struct candidates *ret)
 
 		if (!is_candidate(e))
 			continue;
-		fill(&c.list[c.n], e, &asked);
+		fill(&c.list[c.n], e);
 		c.executors[c.n++] = e;
 	}
 	*ret = c;
@@ -99,13 +92,12 @@ int fleet_check_bound(struct fleet *fleet, const struct executor *bound,
 {
 	AUTO_CANDIDATES struct candidates c = {0};
 	AUTO_FREE char **ids = NULL;
-	struct asked asked = {0};
 	struct candidate candidate;
 	size_t n = 0;
 
 	if (candidates_gather(fleet, &c) < 0 || isolated_ids(&c, &ids, &n) < 0)
 		return error_oom(err);
-	fill(&candidate, bound, &asked);
+	fill(&candidate, bound);
 	candidate.state = NODE_READY;
 	candidate.in_flight_known = false;
 	return placement_check_bound(&candidate, req, host_allowed, project_path, ids, n,

@@ -55,6 +55,9 @@ struct executor *fleet_at(struct fleet *r, size_t index);
 /* The executor with the lowest serial that is not below this one; NULL when there is none. */
 struct executor *fleet_from(struct fleet *r, int64_t serial);
 
+/* All drivers, ends with NULL. */
+struct driver *const *fleet_drivers(const struct fleet *r);
+
 /* The driver of a kind, NULL when this build has none. */
 struct driver *fleet_driver(struct fleet *r, const char *kind);
 

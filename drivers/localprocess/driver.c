@@ -23,8 +23,10 @@ static struct localprocess *of(struct driver *d)
 	return (struct localprocess *)d;
 }
 
-static void capabilities(struct driver *d, struct capabilities *ret)
+static void capabilities(struct driver *d, const struct executor_config *config,
+			 struct capabilities *ret)
 {
+	(void)config;
 	*ret = localprocess_capabilities(*of(d)->options.abilities);
 }
 

@@ -16,9 +16,10 @@
 #define KINDS 3
 #define LOOKUPS 1000000
 
-static void tell(struct driver *d, struct capabilities *ret)
+static void tell(struct driver *d, const struct executor_config *config, struct capabilities *ret)
 {
 	(void)d;
+	(void)config;
 	*ret = (struct capabilities){
 		.isolation = ISOLATION_CONTAINER,
 		.supports_stream = true,

@@ -13,15 +13,12 @@
 struct fake {
 	struct driver driver;
 	struct capabilities capabilities;
-	unsigned asked;
 };
 
-static void tell(struct driver *d, struct capabilities *ret)
+static void tell(struct driver *d, const struct executor_config *config, struct capabilities *ret)
 {
-	struct fake *f = (struct fake *)d;
-
-	f->asked++;
-	*ret = f->capabilities;
+	(void)config;
+	*ret = ((struct fake *)d)->capabilities;
 }
 
 static const struct driver_ops bare_ops = {.kind = "bare", .capabilities = tell};
@@ -84,7 +81,9 @@ static void world_end(struct world *w)
 static void candidates_are_those_that_are_registered(void **state)
 {
 	static struct row rows[] = {
-		{5, "b", "{\"kind\":\"bare\",\"labels\":{\"zone\":\"x\"},\"max_concurrent\":3}", "degraded"},
+		{5, "b", "{\"kind\":\"bare\",\"labels\":{\"zone\":\"x\"},\"max_concurrent\":3,"
+			"\"harnesses\":[\"h\"],\"container_runtimes\":[\"r\",\"s\"],\"memory_mb\":512}",
+		 "degraded"},
 		{1, "c", "", ""},
 		{2, "d", "{\"kind\":\"gone\"}", ""},
 		{3, "e", BARE, "cordoned"},
@@ -110,6 +109,11 @@ static void candidates_are_those_that_are_registered(void **state)
 	assert_true(c.list[1].in_flight_known);
 	assert_false(c.list[1].can_revoke);
 	assert_string_equal(labels_get(c.list[1].labels, c.list[1].n_labels, "zone"), "x");
+	assert_int_equal(c.list[1].n_harnesses, 1);
+	assert_string_equal(c.list[1].harnesses[0], "h");
+	assert_int_equal(c.list[1].n_container_runtimes, 2);
+	assert_int_equal(c.list[1].memory_mb, 512);
+	assert_int_equal(c.list[0].n_harnesses, 0);
 	assert_int_equal(c.list[0].state, NODE_READY);
 	assert_int_equal(c.list[1].state, NODE_DEGRADED);
 	assert_int_equal(c.list[2].state, NODE_CORDONED);
