@@ -9,9 +9,12 @@
 #include "core/dispatch.h"
 #include "core/json.h"
 #include "core/fleet.h"
+#include "core/fleet_policy.h"
 #include "core/text.h"
 #include "fs/area.h"
 #include "fs/change.h"
+#include "fs/config_dir.h"
+#include "fs/config_scan.h"
 #include "fs/context.h"
 #include "fs/live.h"
 #include "fs/fleet_change.h"
@@ -51,6 +54,15 @@ static int render_config(const struct view *v, struct buf *out)
 	return e->record.config[0] ? puts_line(out, e->record.config) : 0;
 }
 
+static int render_config_error(const struct view *v, struct buf *out)
+{
+	const struct executor *e = executor_at(v);
+
+	if (!e)
+		return -ESTALE;
+	return e->record.config_error[0] ? puts_line(out, e->record.config_error) : 0;
+}
+
 static int render_kind(const struct view *v, struct buf *out)
 {
 	const struct executor *e = executor_at(v);
@@ -67,7 +79,7 @@ static int render_capabilities(const struct view *v, struct buf *out)
 		return -ESTALE;
 	if (!e->driver)
 		return puts_line(out, "{}");
-	e->driver->ops->capabilities(e->driver, &caps);
+	e->driver->ops->capabilities(e->driver, &e->config, &caps);
 	caps.max_concurrent = e->config.max_concurrent;
 	return puts_json(out, capabilities_to_json(&caps));
 }
@@ -179,10 +191,8 @@ static int apply_fleet(struct store_tx *tx, struct change *c, struct error *err)
 	return fleet_change_apply(tx, c->data, err);
 }
 
-static void fleet_committed(struct change *c)
+void fleet_change_done(struct hub *hub, struct fleet_change *rc)
 {
-	struct fleet_change *rc = c->data;
-	struct hub *hub = c->hub;
 	const struct node dir = {.kind = NODE_EXECUTOR, .serial = (uint32_t)rc->serial};
 	const struct node list = {.kind = NODE_EXECUTORS};
 
@@ -197,6 +207,16 @@ static void fleet_committed(struct change *c)
 		watch_deleted(hub, list, rc->name, dir);
 	else
 		watch_modified_all(hub, dir);
+}
+
+static void fleet_committed(struct change *c)
+{
+	const struct fleet_change *rc = c->data;
+	bool removed = rc->kind == FLEET_REMOVE;
+
+	fleet_change_done(c->hub, c->data);
+	if (removed)
+		config_dir_look(c->hub); /* a file that had its id may be taken now */
 }
 
 void fleet_change_commit(struct change *c)
@@ -222,9 +242,9 @@ static bool refuse_if_from_file(struct change *c, const struct executor *e)
 {
 	if (e->record.source != EXECUTOR_SOURCE_FILE)
 		return false;
-	(void)error_set(&c->err, EPERM, "executor %s comes from a file in the configuration directory",
-			e->record.name);
-	error_remedy(&c->err, "change or remove that file");
+	(void)error_set(&c->err, EPERM, "executor %s comes from the file " CONFIG_EXECUTORS_DIR "/%s.json",
+			e->record.name, e->record.name);
+	error_remedy(&c->err, "change or remove that file in the configuration directory");
 	change_refuse(c);
 	return true;
 }
@@ -236,23 +256,11 @@ static void execute_config(struct change *c, const char *text, size_t len)
 
 	if (!e || refuse_if_from_file(c, e))
 		return;
-	if (executor_config_parse(text, len, &config, &c->err) < 0) {
+	if (executor_config_parse(text, len, fleet_drivers(c->hub->fleet), &config, &c->err) < 0) {
 		change_refuse(c);
 		return;
 	}
-	if (!fleet_driver(c->hub->fleet, config.kind)) {
-		(void)error_set(&c->err, EINVAL, "there is no driver of this kind");
-		error_field(&c->err, "kind");
-		error_remedy(&c->err, "write localprocess");
-		change_refuse(c);
-		return;
-	}
-	if (e->record.kind[0] && strcmp(e->record.kind, config.kind) != 0 && e->inflight > 0) {
-		(void)error_set(&c->err, EBUSY, "the kind cannot change while %llu sessions run",
-				(unsigned long long)e->inflight);
-		error_field(&c->err, "kind");
-		error_remedy(&c->err, "echo drain > executors/%s/state, and wait for drained",
-			     e->record.name);
+	if (fleet_check_config(c->hub->fleet, e->record.name, e, &config, &c->err) < 0) {
 		change_refuse(c);
 		return;
 	}
@@ -445,20 +453,14 @@ static int executors_list(struct hub *hub, uint32_t serial, uint64_t from, uint6
 			  node_emit_fn *emit, void *user)
 {
 	(void)serial;
-	for (;;) {
-		const struct executor *next = NULL, *e;
+	for (const struct executor *e; (e = fleet_from(hub->fleet, (int64_t)from));) {
+		const struct node node = {.kind = NODE_EXECUTOR, .serial = (uint32_t)e->record.serial};
 
-		for (size_t i = 0; (e = fleet_at(hub->fleet, i)); i++)
-			if ((uint64_t)e->record.serial >= from &&
-			    (!next || e->record.serial < next->record.serial))
-				next = e;
-		if (!next)
-			return 0;
-		const struct node node = {.kind = NODE_EXECUTOR, .serial = (uint32_t)next->record.serial};
-		from = (uint64_t)next->record.serial + 1;
-		if (!emit(user, next->record.name, node, S_IFDIR, base + from))
+		from = (uint64_t)e->record.serial + 1;
+		if (!emit(user, e->record.name, node, S_IFDIR, base + from))
 			return 0;
 	}
+	return 0;
 }
 
 const struct node_dir executors_dir = {
@@ -480,7 +482,8 @@ static const struct node_file executor_files[] = {
 	{.name = "config", .type = FILE_DOCUMENT, .mode = 0664, .owner = OWNER_ADMIN,
 	 .render = render_config, .execute = execute_config,
 	 .doc = "The configuration in canonical JSON; write a new one to replace it. Keys: kind, labels, "
-		"max_concurrent, log_quota_bytes. Applies to new sessions."},
+		"max_concurrent, log_quota_bytes, harnesses, container_runtimes, memory_mb, and those of the "
+		"kind. Applies to new sessions."},
 	{.name = "kind", .type = FILE_TEXT, .mode = 0444, .owner = OWNER_ROOT, .render = render_kind,
 	 .doc = "The driver: localprocess. Empty before a config was accepted."},
 	{.name = "capabilities", .type = FILE_TEXT, .mode = 0444, .owner = OWNER_ROOT,
@@ -507,6 +510,10 @@ static const struct node_file executor_files[] = {
 	 .doc = "Blocks until nothing is in flight on it, then prints 0."},
 	{.name = "sessions", .type = FILE_DIR, .child = NODE_EXECUTOR_SESSIONS, .fixed = true,
 	 .doc = "Links to the sessions in flight on it."},
+	{.name = "config_error", .type = FILE_TEXT, .mode = 0444, .owner = OWNER_ROOT,
+	 .render = render_config_error,
+	 .doc = "What is wrong with its file in executors.d, in one sentence, while an earlier version is in "
+		"force; else empty."},
 };
 
 const struct node_dir executor_dir = {

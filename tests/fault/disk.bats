@@ -5,7 +5,7 @@ load ../tree/common
 load disk
 
 setup_file() {
-	hub_prepare
+	hub_make
 	mkdir "$D/home/state"
 	((EUID != 0)) || mount -t tmpfs -o size=24m,mode=700 cloop-test "$D/home/state"
 	hub_start

@@ -6,7 +6,7 @@ load disk
 setup_file() {
 	need mkfs.ext4 losetup e2fsck
 	need_root
-	hub_prepare
+	hub_make
 	mkdir "$D/home/state"
 	truncate -s 40m "$D/disk"
 	mkfs.ext4 -q "$D/disk"

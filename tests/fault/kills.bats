@@ -9,7 +9,7 @@ LAUNCHES=$BATS_TEST_DIRNAME/launches
 
 setup_file() {
 	# A version of its own, that can be replaced while it runs.
-	hub_prepare
+	hub_make
 	mkdir "$D/bin"
 	cp "$CLOOPD" "${CLOOPD%/*}/cloop-launcher" "$D/bin"
 	export CLOOPD=$D/bin/cloopd

@@ -26,7 +26,7 @@ NUDGER=(nudger.order nudger.done)
 SIGNAL=(shim.signal_recorded shim.signal_applied signal.done)
 
 setup_file() {
-	hub_prepare
+	hub_make
 	# shellcheck disable=SC2046
 	faults_prepare $(printf '%s\n' "${COMMON[@]}" "${COMMITTED[@]}" "${ANSWERED[@]}" "${DOCUMENT[@]}" \
 		"${LAUNCH[@]}" "${REFUSED[@]}" "${REMOVED[@]}" "${END[@]}" "${LAUNCHER[@]}" "${SHIM[@]}" \

@@ -165,13 +165,14 @@ status() {
 
 # --- the hub -----------------------------------------------------------------------------------
 
-# hub_begin: makes directories and starts a hub; for setup_file. As $HUB_USER when that is set.
+# hub_begin: makes directories and starts a hub; for setup_file. As $HUB_USER when that is set. What a
+# function hub_prepare does to $D/home/etc, the configuration directory, is done before.
 hub_begin() {
-	hub_prepare
+	hub_make
 	hub_start
 }
 
-hub_prepare() {
+hub_make() {
 	D=$(mktemp -d "${TMPDIR:-/tmp}/cloop-tree.XXXXXX")
 	M=$D/mnt
 	export D M
@@ -179,7 +180,9 @@ hub_prepare() {
 	mkdir "$M" "$D/work"
 	chmod 1777 "$D/work"
 	mkdir "$D/home"
-	[[ -z ${HUB_USER-} ]] || chown "${UID_OF[$HUB_USER]}" "$D/home" "$M"
+	mkdir "$D/home/etc"
+	! declare -F hub_prepare > /dev/null || hub_prepare
+	[[ -z ${HUB_USER-} ]] || chown -R "${UID_OF[$HUB_USER]}" "$D/home" "$M"
 }
 
 # hub_setting NAME VALUE: from its next start on, the hub has that in its environment.
