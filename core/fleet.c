@@ -20,6 +20,9 @@ struct fleet {
 	char *default_id; /* "" when there is none */
 	int64_t last_serial;
 	int64_t changed_ns;
+	struct host_policy host_policy;
+	void (*listener)(void *user, const struct fleet_change *c);
+	void *listener_user;
 };
 
 static void executor_free(struct executor *e)
@@ -100,12 +103,22 @@ struct executor *fleet_default(struct fleet *r)
 	return r->default_id[0] ? fleet_find(r, r->default_id) : NULL;
 }
 
+struct driver *const *fleet_drivers(const struct fleet *r)
+{
+	return r->drivers;
+}
+
 struct driver *fleet_driver(struct fleet *r, const char *kind)
 {
 	for (size_t i = 0; r->drivers[i]; i++)
 		if (strcmp(r->drivers[i]->ops->kind, kind) == 0)
 			return r->drivers[i];
 	return NULL;
+}
+
+struct host_policy *fleet_host_policy(struct fleet *r)
+{
+	return &r->host_policy;
 }
 
 int64_t fleet_changed_ns(const struct fleet *r)
@@ -127,7 +140,7 @@ static void executor_set_record(struct fleet *r, struct executor *e, struct exec
 	*record = (struct executor_record){0};
 	e->driver = NULL;
 	if (e->record.config[0] && executor_config_parse(e->record.config, strlen(e->record.config),
-							 &e->config, NULL) == 0)
+							 r->drivers, &e->config, NULL) == 0)
 		e->driver = fleet_driver(r, e->config.kind);
 }
 
@@ -365,8 +378,11 @@ static int apply_state(struct store_tx *tx, struct fleet_change *c, struct error
 		changed = health_cordon(&health, c->reason, c->at_ns, &t);
 	else if (c->kind == FLEET_DRAIN)
 		changed = health_drain(&health, c->reason, c->at_ns, &t);
+	else if (c->kind == FLEET_UNCORDON)
+		changed = health_uncordon(&health, c->at_ns, c->policy, &t);
 	else
-		changed = health_uncordon(&health, c->at_ns, health_policy_default(), &t);
+		changed = health_observe_probe(&health, c->reason, c->at_ns, c->policy, &t);
+	c->transition = (struct fleet_transition){.changed = changed, .from = t.from, .to = t.to};
 	const struct executor_record_health after = {
 		.state = (char *)(uintptr_t)node_state_name(health.state),
 		.reason = health.reason,
@@ -402,6 +418,7 @@ int fleet_change_apply(struct store_tx *tx, struct fleet_change *c, struct error
 	case FLEET_CORDON:
 	case FLEET_DRAIN:
 	case FLEET_UNCORDON:
+	case FLEET_PROBED:
 		x = apply_state(tx, c, err);
 		break;
 	case FLEET_DEFAULT:
@@ -417,6 +434,15 @@ int fleet_change_apply(struct store_tx *tx, struct fleet_change *c, struct error
 }
 
 /* --- changes: the loop's part --------------------------------------------------------------- */
+
+/* What a probe can change; the config is as it was. */
+static void executor_take_health(struct executor *e, struct executor_record *record)
+{
+	const struct executor_record_health before = e->record.health;
+
+	e->record.health = record->health;
+	record->health = before;
+}
 
 void fleet_changed(struct fleet *r, struct fleet_change *c)
 {
@@ -439,9 +465,20 @@ void fleet_changed(struct fleet *r, struct fleet_change *c)
 	} else if (c->kind == FLEET_ADD) {
 		if (!found && insert(r, &c->after) == 0)
 			r->changed_ns = c->at_ns;
-	} else if (found) {
-		executor_set_record(r, r->list[at], &c->after);
+	} else if (found && r->list[at]->record.serial == c->serial) {
+		if (c->kind == FLEET_PROBED)
+			executor_take_health(r->list[at], &c->after);
+		else
+			executor_set_record(r, r->list[at], &c->after);
 	}
+	if (r->listener)
+		r->listener(r->listener_user, c);
+}
+
+void fleet_listen(struct fleet *r, void (*changed)(void *user, const struct fleet_change *c), void *user)
+{
+	r->listener = changed;
+	r->listener_user = user;
 }
 
 void fleet_change_clear(struct fleet_change *c)

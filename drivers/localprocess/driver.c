@@ -23,8 +23,10 @@ static struct localprocess *of(struct driver *d)
 	return (struct localprocess *)d;
 }
 
-static void capabilities(struct driver *d, struct capabilities *ret)
+static void capabilities(struct driver *d, const struct executor_config *config,
+			 struct capabilities *ret)
 {
+	(void)config;
 	*ret = localprocess_capabilities(*of(d)->options.abilities);
 }
 
@@ -247,6 +249,7 @@ int localprocess_new(const struct localprocess_options *options, struct localpro
 		.sessions_fd = options->sessions_fd,
 		.runtime_fd = options->runtime_fd,
 		.epoch = options->epoch,
+		.forbidden_dev = options->forbidden_dev,
 	};
 	struct localprocess *l = calloc(1, sizeof(*l));
 
