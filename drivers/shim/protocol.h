@@ -33,7 +33,7 @@
 
 /* Raised when a message changes. Launcher and hub of different versions refuse each other. A shim
  * that outlives such an upgrade cannot be signalled; its end is still found, from its records. */
-#define SHIM_PROTOCOL 1U
+#define SHIM_PROTOCOL 2U
 
 /* Names of the files in the runtime directory. */
 #define SHIM_LAUNCHER_SOCKET "launcher.sock"
@@ -74,6 +74,14 @@ enum shim_step {
 	SHIM_STEP_EXEC_MOUNT = 12,     /* the file is on the forbidden device */
 	SHIM_STEP_EXEC_SEARCH = 13,    /* argv[0] is in no directory of the workload's PATH */
 	SHIM_STEP_INTERPRETER = 14,    /* the file is there, the interpreter it names is not */
+	/* Of a container. */
+	SHIM_STEP_OWNER = 20,       /* work_dir is somebody else's; path: work_dir */
+	SHIM_STEP_ROOT = 21,        /* it would run as uid 0; path: work_dir */
+	SHIM_STEP_BELOW = 22,       /* a mount of the spec; path: its source */
+	SHIM_STEP_HOST_MOUNT = 23,  /* a mount that was granted; path: its source */
+	SHIM_STEP_SANDBOX = 24,     /* what the sandbox needs on this side; path: what */
+	SHIM_STEP_RUNTIME = 25,     /* the runtime refused; path: what it said */
+	SHIM_STEP_RUNTIME_EXEC = 26, /* the runtime itself cannot be executed; path: its name */
 };
 
 /* What the launcher can enforce, found once when it starts. */
