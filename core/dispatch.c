@@ -278,6 +278,7 @@ void live_launch(struct dispatch *d, struct live *l)
 		.serial = (uint32_t)l->row.serial,
 		.attempt = (uint32_t)l->row.attempt,
 		.spec = l->spec,
+		.config = &e->config,
 		.uid = l->row.uid,
 		.gid = l->row.gid,
 		.groups = groups,
@@ -445,7 +446,8 @@ int dispatch_start(struct dispatch *d, struct dispatch_start *start, dispatch_st
 		return r;
 
 	const struct executor_launch launch = {
-		.spec = start->spec, .uid = start->uid, .gid = start->gid,
+		.spec = start->spec, .config = &start->executor->config,
+		.uid = start->uid, .gid = start->gid,
 		.groups = start->groups, .n_groups = start->n_groups,
 	};
 	struct driver *driver = start->executor->driver;

@@ -100,6 +100,11 @@ struct executor *fleet_default(struct fleet *r)
 	return r->default_id[0] ? fleet_find(r, r->default_id) : NULL;
 }
 
+struct driver *const *fleet_drivers(const struct fleet *r)
+{
+	return r->drivers;
+}
+
 struct driver *fleet_driver(struct fleet *r, const char *kind)
 {
 	for (size_t i = 0; r->drivers[i]; i++)
@@ -127,7 +132,7 @@ static void executor_set_record(struct fleet *r, struct executor *e, struct exec
 	*record = (struct executor_record){0};
 	e->driver = NULL;
 	if (e->record.config[0] && executor_config_parse(e->record.config, strlen(e->record.config),
-							 &e->config, NULL) == 0)
+							 r->drivers, &e->config, NULL) == 0)
 		e->driver = fleet_driver(r, e->config.kind);
 }
 

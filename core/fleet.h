@@ -50,6 +50,9 @@ struct executor *fleet_default(struct fleet *r);
 /* The executors in order of id: index from 0, NULL behind the last. */
 struct executor *fleet_at(struct fleet *r, size_t index);
 
+/* All drivers, ends with NULL. */
+struct driver *const *fleet_drivers(const struct fleet *r);
+
 /* The driver of a kind, NULL when this build has none. */
 struct driver *fleet_driver(struct fleet *r, const char *kind);
 

@@ -38,6 +38,7 @@ struct hub {
 	int64_t started_ns; /* of the mount: a hub that takes over changes nothing */
 
 	bool stopping; /* blocked readers get end of file */
+	bool exiting; /* hub_exit() was called */
 	int exit_status;
 };
 

@@ -67,7 +67,7 @@ static int render_capabilities(const struct view *v, struct buf *out)
 		return -ESTALE;
 	if (!e->driver)
 		return puts_line(out, "{}");
-	e->driver->ops->capabilities(e->driver, &caps);
+	e->driver->ops->capabilities(e->driver, &e->config, &caps);
 	caps.max_concurrent = e->config.max_concurrent;
 	return puts_json(out, capabilities_to_json(&caps));
 }
@@ -236,14 +236,7 @@ static void execute_config(struct change *c, const char *text, size_t len)
 
 	if (!e || refuse_if_from_file(c, e))
 		return;
-	if (executor_config_parse(text, len, &config, &c->err) < 0) {
-		change_refuse(c);
-		return;
-	}
-	if (!fleet_driver(c->hub->fleet, config.kind)) {
-		(void)error_set(&c->err, EINVAL, "there is no driver of this kind");
-		error_field(&c->err, "kind");
-		error_remedy(&c->err, "write localprocess");
+	if (executor_config_parse(text, len, fleet_drivers(c->hub->fleet), &config, &c->err) < 0) {
 		change_refuse(c);
 		return;
 	}
@@ -480,7 +473,8 @@ static const struct node_file executor_files[] = {
 	{.name = "config", .type = FILE_DOCUMENT, .mode = 0664, .owner = OWNER_ADMIN,
 	 .render = render_config, .execute = execute_config,
 	 .doc = "The configuration in canonical JSON; write a new one to replace it. Keys: kind, labels, "
-		"max_concurrent, log_quota_bytes. Applies to new sessions."},
+		"max_concurrent, log_quota_bytes, harnesses, container_runtimes, memory_mb, and those of the "
+		"kind. Applies to new sessions."},
 	{.name = "kind", .type = FILE_TEXT, .mode = 0444, .owner = OWNER_ROOT, .render = render_kind,
 	 .doc = "The driver: localprocess. Empty before a config was accepted."},
 	{.name = "capabilities", .type = FILE_TEXT, .mode = 0444, .owner = OWNER_ROOT,

@@ -35,6 +35,7 @@
 #include "fs/wire.h"
 
 #define TICK_MS 1000
+#define LAUNCHER_WAIT_MS 5000 /* the first hub of a mount */
 
 /* Folders that could not be removed are tried again every so many ticks, so many at a time. */
 #define FORGET_TICKS 60
@@ -85,6 +86,7 @@ static void events_told(void *user)
 
 void hub_exit(struct hub *hub, int status)
 {
+	hub->exiting = true;
 	hub->exit_status = status;
 	uv_stop(&hub->loop);
 }
@@ -521,6 +523,7 @@ static int prepare_domain(struct process *p, struct error *err)
 		.runtime_fd = p->runtime_fd,
 		.epoch = area_header(hub->area)->hub_epoch,
 		.forbidden_dev = area_header(hub->area)->mount_dev,
+		.abilities = &area_header(hub->area)->launcher_abilities,
 		.events = &dispatch_events,
 		.user = hub->dispatch,
 	};
@@ -568,6 +571,18 @@ static int prepare_loop(struct process *p, struct error *err)
 	return r < 0 ? error_set(err, -r, "cannot set up the event loop: %s", uv_strerror(r)) : 0;
 }
 
+/*
+ * Until a launcher has said what it can do, `capabilities` would promise too little to whoever asks as
+ * soon as the mount is there. A launcher that does not come up keeps nobody away from the tree.
+ */
+static void await_launcher(struct hub *hub)
+{
+	uint64_t until = uv_now(&hub->loop) + LAUNCHER_WAIT_MS;
+
+	while (!area_header(hub->area)->launcher_abilities && uv_now(&hub->loop) < until && !hub->exiting)
+		(void)uv_run(&hub->loop, UV_RUN_ONCE);
+}
+
 static int serve(struct process *p, struct error *err)
 {
 	struct hub *hub = &p->hub;
@@ -600,6 +615,9 @@ static int serve(struct process *p, struct error *err)
 	if (r < 0)
 		return r;
 	follow_wake_saved(hub);
+	await_launcher(hub);
+	if (hub->exiting)
+		return hub->exit_status;
 	tell_keeper(hub->options, KEEPER_HUB_READY, "");
 	(void)uv_run(&hub->loop, UV_RUN_DEFAULT);
 	return hub->exit_status;

@@ -231,18 +231,27 @@ hub_restart() {
 	hub_start
 }
 
-# The pid of the hub process itself.
-hub_pid() {
+# keepers_child TITLE: the pid of the process that calls itself so.
+keepers_child() {
 	local pid
 
 	# shellcheck disable=SC2013
 	for pid in $(cat "/proc/$(keeper)/task/$(keeper)/children"); do
-		if [[ $(tr '\0' ' ' < "/proc/$pid/cmdline") == 'cloopd: hub '* ]]; then
+		if [[ $(tr '\0' ' ' < "/proc/$pid/cmdline") == "$1 "* ]]; then
 			printf '%s\n' "$pid"
 			return
 		fi
 	done
 	return 1
+}
+
+# The pid of the hub process itself.
+hub_pid() {
+	keepers_child 'cloopd: hub'
+}
+
+launcher_pid() {
+	keepers_child cloop-launcher
 }
 
 hub_is_other() {

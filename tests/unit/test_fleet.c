@@ -8,62 +8,6 @@
 #include "core/store/event.h"
 #include "tests/unit/store_help.h"
 
-/* --- config documents ----------------------------------------------------------------------- */
-
-static void configs_are_read_and_written_back(void **state)
-{
-	static const struct {
-		const char *in, *want;
-	} cases[] = {
-		{"{\"kind\":\"localprocess\"}", "{\"kind\":\"localprocess\"}"},
-		{" {\"max_concurrent\": 3, \"kind\": \"x\", \"labels\": {\"b\":\"2\",\"a\":\"1\"}} ",
-		 "{\"kind\":\"x\",\"labels\":{\"a\":\"1\",\"b\":\"2\"},\"max_concurrent\":3}"},
-		{"{\"kind\":\"x\",\"labels\":{},\"max_concurrent\":0,\"log_quota_bytes\":4096}",
-		 "{\"kind\":\"x\",\"log_quota_bytes\":4096}"},
-		{"{\"kind\":\"x\",\"labels\":null}", "{\"kind\":\"x\"}"},
-	};
-
-	(void)state;
-	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
-		AUTO_EXECUTOR_CONFIG struct executor_config c = {0};
-		struct error err;
-
-		assert_int_equal(executor_config_parse(cases[i].in, strlen(cases[i].in), &c, &err), 0);
-		AUTO_FREE char *text = executor_config_text(&c);
-		assert_string_equal(text, cases[i].want);
-	}
-}
-
-static void wrong_configs_name_the_field(void **state)
-{
-	static const struct {
-		const char *in, *field;
-	} cases[] = {
-		{"{}", "kind"},
-		{"{\"kind\":7}", "kind"},
-		{"{\"kind\":\"x\",\"max_concurrent\":-1}", "max_concurrent"},
-		{"{\"kind\":\"x\",\"max_concurrent\":1000001}", "max_concurrent"},
-		{"{\"kind\":\"x\",\"max_concurrent\":1.5}", "max_concurrent"},
-		{"{\"kind\":\"x\",\"log_quota_bytes\":4095}", "log_quota_bytes"},
-		{"{\"kind\":\"x\",\"log_quota_bytes\":1099511627777}", "log_quota_bytes"},
-		{"{\"kind\":\"x\",\"labels\":[]}", "labels"},
-		{"{\"kind\":\"x\",\"labels\":{\"a\":1}}", "labels.a"},
-		{"{\"kind\":\"x\",\"image\":\"y\"}", "image"},
-		{"[]", ""},
-		{"{\"kind\":\"x\",\"kind\":\"y\"}", ""},
-	};
-
-	(void)state;
-	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
-		struct executor_config c = {.max_concurrent = 42};
-		struct error err;
-
-		assert_int_equal(executor_config_parse(cases[i].in, strlen(cases[i].in), &c, &err), -EINVAL);
-		assert_string_equal(err.field, cases[i].field);
-		assert_int_equal(c.max_concurrent, 42);
-	}
-}
-
 static void names_have_one_form(void **state)
 {
 	static const char *const good[] = {"a", "0", "a.b_c-d",
@@ -228,8 +172,6 @@ static void transitions_are_told_once(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(configs_are_read_and_written_back),
-		cmocka_unit_test(wrong_configs_name_the_field),
 		cmocka_unit_test(names_have_one_form),
 		cmocka_unit_test_setup_teardown(the_first_becomes_the_default_and_the_lowest_inherits, help_dir_make,
 						help_dir_remove),
