@@ -31,6 +31,8 @@ struct json_object;
 struct executor_launch {
 	uint32_t serial; /* the session's */
 	uint32_t attempt;
+	const char *executor; /* its id */
+	const char *handle;   /* "<session>.<attempt>"; "" for check() */
 	const struct spec *spec;
 	const struct executor_config *config; /* of the executor, as it is now */
 	uid_t uid;

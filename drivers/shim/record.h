@@ -36,7 +36,7 @@ struct error;
 #define LAUNCH_ATTEMPT_MAX 9999U
 
 /* The directory that a container works in, those of the spec and those of grants. */
-#define LAUNCH_PATHS_MAX 48U
+#define LAUNCH_PATHS_MAX 52U
 /* All paths, and the other things that a shim fills in, once each. */
 #define LAUNCH_EDITS_MAX 64U
 /* A runtime's command for removing one container. */
