@@ -8,7 +8,9 @@
 #include <sys/random.h>
 
 #include "core/clock.h"
+#include "core/disk_floor.h"
 #include "core/dispatch_internal.h"
+#include "core/fleet_policy.h"
 #include "core/store/store.h"
 
 /* --- the tables ----------------------------------------------------------------------------- */
@@ -267,6 +269,10 @@ void live_launch(struct dispatch *d, struct live *l)
 		launch_refused(d, l, &err);
 		return;
 	}
+	if (fleet_check_host(d->fleet, e, l->row.project_path, &err) < 0) {
+		launch_refused(d, l, &err);
+		return;
+	}
 	if (!e->driver->ready)
 		return; /* resolved when it is */
 	if (!l->spec && spec_parse(l->row.spec, strlen(l->row.spec), &l->spec, &err) < 0) {
@@ -403,7 +409,7 @@ static int fill_row(struct dispatch *d, struct live *l, const struct dispatch_st
 	row->attempt = 1;
 	row->created_at_ns = clock_now_ns();
 	row->log_quota_bytes = (int64_t)(e->config.log_quota_bytes ? e->config.log_quota_bytes
-								   : LOG_QUOTA_DEFAULT);
+								   : d->limits.log_quota_bytes);
 	row->origin_mount = start->origin_mount;
 	row->origin_unique = start->origin_unique;
 	row->project_path = strdup("");
@@ -443,7 +449,11 @@ int dispatch_start(struct dispatch *d, struct dispatch_start *start, dispatch_st
 	} else {
 		automatic_name(name);
 	}
-	r = executor_check_schedulable(start->executor, err);
+	r = fleet_check_host(d->fleet, start->executor, NULL, err);
+	if (r >= 0)
+		r = executor_check_schedulable(start->executor, err);
+	if (r >= 0)
+		r = disk_floor_check(d->limits.disk_free_bytes, d->limits.disk_floor_bytes, err);
 	if (r < 0)
 		return r;
 
@@ -635,6 +645,8 @@ int dispatch_new(struct store *store, struct fleet *fleet, const char *boot_id,
 	d->fleet = fleet;
 	d->hooks = hooks;
 	d->user = user;
+	d->limits = (struct dispatch_limits){.log_quota_bytes = LOG_QUOTA_DEFAULT,
+					     .disk_free_bytes = INT64_MAX};
 	d->boot_id = strdup(boot_id);
 	if (!d->boot_id) {
 		(void)dispatch_free(d);
@@ -642,6 +654,11 @@ int dispatch_new(struct store *store, struct fleet *fleet, const char *boot_id,
 	}
 	*ret = d;
 	return 0;
+}
+
+struct dispatch_limits *dispatch_limits(struct dispatch *d)
+{
+	return &d->limits;
 }
 
 static void nothing(void *node)

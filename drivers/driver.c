@@ -342,6 +342,7 @@ int driver_shims_new(const struct driver_shims_options *options, struct driver_s
 		.sessions_fd = options->sessions_fd,
 		.runtime_fd = options->runtime_fd,
 		.epoch = options->epoch,
+		.forbidden_dev = options->forbidden_dev,
 	};
 	struct driver_shims *s = calloc(1, sizeof(*s));
 

@@ -22,6 +22,7 @@
 #include "core/error.h"
 #include "drivers/shim/protocol.h"
 #include "drivers/shim/record.h"
+#include "drivers/shim/run.h" /* helper programs go through the same client */
 #include "drivers/shim/session_dir.h" /* shim_session_remove() */
 
 /* Launches without an answer. The launcher takes them one by one; more than this is a flood. */
@@ -35,6 +36,7 @@ struct shim_client_config {
 	int sessions_fd; /* the sessions directory; borrowed, must outlive the client */
 	int runtime_fd;  /* the runtime directory; the same */
 	uint64_t epoch;  /* grows with each hub process */
+	dev_t forbidden_dev; /* the mount's own st_dev, for helper programs (run.h); 0: none */
 };
 
 struct shim_client_ops {

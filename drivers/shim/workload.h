@@ -60,7 +60,7 @@ struct workload_plan {
 	int started_fd;              /* session_started_set_pid() */
 	int stdout_fd;
 	int stderr_fd;
-	int report_fd; /* -1: nobody asks; close-on-exec; what failed is written here (struct shim_failure) */
+	int report_fd; /* close-on-exec; what failed is written here (struct shim_failure) */
 };
 
 /*
@@ -75,5 +75,12 @@ int workload_spawn(const struct workload_plan *plan, pid_t *ret_pid, int *ret_pi
  */
 pid_t workload_spawn_helper(const struct workload_origin *origin, char *const *argv,
 			    char *const *env);
+
+/*
+ * One round of ending everything that the calling process, a subreaper, has started; true when
+ * nothing is left of it. group (NULL: none) is what it was started in, pid_fd its main process, -1
+ * when that is reaped. The caller reaps children and repeats.
+ */
+bool workload_kill_round(const struct cgroup *group, int pid_fd);
 
 #endif
