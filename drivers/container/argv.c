@@ -84,6 +84,17 @@ void container_command_clear(struct container_command *c)
 	*c = (struct container_command){0};
 }
 
+int container_command_set_image(struct container_command *c, const char *image, struct error *err)
+{
+	char *copy = strdup(image);
+
+	if (!copy)
+		return error_oom(err);
+	free(c->argv[c->image_arg]);
+	c->argv[c->image_arg] = copy;
+	return 0;
+}
+
 /* The next argument is completed by the shim. */
 static void edit_next(struct builder *b, enum launch_edit_kind kind)
 {
@@ -430,7 +441,8 @@ int container_command_build(const struct container_plan *plan, struct container_
 	if (r < 0)
 		return r;
 	add_all(&b.argv, plan->config->extra_args, plan->config->n_extra_args);
-	add(&b.argv, "%s", plan->image);
+	command.image_arg = b.argv.n;
+	add(&b.argv, "%s", "");
 	add_all(&b.argv, plan->spec->argv, plan->spec->n_argv);
 	build_remove(&b.remove, plan->config, plan->name);
 	command.env_file = b.env_file.len > 0 ? buf_take(&b.env_file) : strdup("");

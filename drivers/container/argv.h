@@ -1,6 +1,6 @@
 /*
  * What a container runtime is called with: one pure function of an executor's config, a spec, the
- * session and the image that the spec's reference stands for.
+ * session; the image is put in when it is known.
  *
  * Whatever is asked for: nothing is pulled; no capability, no new privileges, a read-only root, a
  * tmpfs of CONTAINER_TMP on /tmp, a user that is not root, the working directory as the only thing of
@@ -37,7 +37,6 @@
 struct container_plan {
 	const struct container_config *config;
 	const struct spec *spec;
-	const char *image;    /* resolved: what is run */
 	const char *name;     /* of the container */
 	const char *executor; /* its id */
 	const char *handle;   /* "<session>.<attempt>" */
@@ -54,6 +53,7 @@ struct container_plan {
 struct container_command {
 	char **argv; /* ends with NULL, as do the others */
 	size_t n_argv;
+	size_t image_arg; /* where in argv the image is */
 	char **env; /* the runtime's own, then values of variables */
 	size_t n_env;
 	size_t n_runtime_env;
@@ -84,6 +84,9 @@ int container_remove_build(const struct container_config *config, const char *na
 /* The runtime's own environment; adds to ret->env. */
 int container_runtime_env(const struct container_config *config, char *const *base, size_t n_base,
 			  struct container_command *ret, struct error *err);
+
+/* Puts the image in its place: "" until then. */
+int container_command_set_image(struct container_command *c, const char *image, struct error *err);
 
 void container_command_clear(struct container_command *c);
 #define AUTO_CONTAINER_COMMAND CLEANUP(container_command_clear)

@@ -63,9 +63,10 @@ static int launch(struct driver *d, const struct executor_launch *launch, struct
 	return driver_shims_launch(shims, d, &request, err);
 }
 
-static int adopt(struct driver *d, uint32_t serial, uint32_t attempt, bool *ret_found,
-		 struct error *err)
+static int adopt(struct driver *d, uint32_t serial, uint32_t attempt,
+		 const struct executor_config *config, bool *ret_found, struct error *err)
 {
+	(void)config;
 	return driver_shims_adopt(of(d)->shims, d, serial, attempt, ret_found, err);
 }
 
