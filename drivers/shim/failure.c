@@ -146,11 +146,17 @@ int shim_failure_error(const struct shim_failure *failure, struct error *err)
 		break;
 	case SHIM_STEP_BELOW:
 		field = "mounts";
-		r = error_set(err, f.error, "%s cannot be mounted: %s", f.path, what);
+		if (f.error == EXDEV)
+			r = error_set(err, EINVAL, "%s leads out of the working directory", f.path);
+		else
+			r = error_set(err, f.error, "%s cannot be mounted: %s", f.path, what);
 		break;
 	case SHIM_STEP_HOST_MOUNT:
 		field = "host_mounts";
-		r = error_set(err, f.error, "%s cannot be mounted: %s", f.path, what);
+		if (f.error == EXDEV)
+			r = error_set(err, EINVAL, "%s is inside the mount itself", f.path);
+		else
+			r = error_set(err, f.error, "%s cannot be mounted: %s", f.path, what);
 		break;
 	case SHIM_STEP_SANDBOX:
 		r = error_set(err, f.error, "cannot set up %s for the container: %s", f.path, what);

@@ -74,7 +74,7 @@ static void refuse_device(const struct workload_plan *p, int fd, enum shim_step 
 	if (forbidden < 0)
 		workload_fail(p, step, -forbidden, path);
 	if (forbidden)
-		workload_fail(p, step_mount, EXDEV, path);
+		workload_fail(p, step_mount, step_mount == step ? EXDEV : EINVAL, path);
 }
 
 static void open_work_dir(struct sandbox *s)
