@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "core/field.h"
 #include "core/owner.h"
 #include "drivers/container/argv.h"
 #include "drivers/shim/protocol.h"
@@ -21,7 +22,7 @@
 
 struct capabilities container_capabilities(const struct container_config *config, unsigned abilities)
 {
-	bool vm = runtime_is_virtualized(config->oci_runtime);
+	bool vm = runtime_is_virtualized(text_trimmed(config->oci_runtime));
 
 	return (struct capabilities){
 		.isolation = vm ? ISOLATION_VM : ISOLATION_CONTAINER,

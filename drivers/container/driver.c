@@ -418,7 +418,7 @@ static void removed(void *user, const struct run_result *result, const struct er
 	struct tracked *t = user;
 
 	t->run = 0;
-	if ((!err && result->exit_code == 0) || ++t->remove_tries >= REMOVE_TRIES) {
+	if ((!err && result && result->exit_code == 0) || ++t->remove_tries >= REMOVE_TRIES) {
 		say_lost(t);
 		return;
 	}

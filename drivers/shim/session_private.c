@@ -54,9 +54,7 @@ static int empty_into(int at, const char *name, int top, uint64_t *counter)
 			continue;
 		if (unlinkat(dirfd(d), e->d_name, 0) == 0 || errno == ENOENT)
 			continue;
-		if (errno != EISDIR)
-			r = -errno;
-		else if (move_up(dirfd(d), e->d_name, top, counter) < 0)
+		if (errno != EISDIR || move_up(dirfd(d), e->d_name, top, counter) < 0)
 			r = -errno;
 	}
 	return r;
@@ -77,10 +75,8 @@ static int pass(int top, uint64_t *counter)
 		n++;
 		if (unlinkat(top, e->d_name, 0) == 0 || errno == ENOENT)
 			continue;
-		if (errno != EISDIR)
-			r = -errno;
-		else if (empty_into(top, e->d_name, top, counter) < 0 ||
-			 unlinkat(top, e->d_name, AT_REMOVEDIR) < 0)
+		if (errno != EISDIR || empty_into(top, e->d_name, top, counter) < 0 ||
+		    unlinkat(top, e->d_name, AT_REMOVEDIR) < 0)
 			r = -errno;
 	}
 	return r < 0 ? r : n;
