@@ -284,6 +284,8 @@ void live_launch(struct dispatch *d, struct live *l)
 	const struct executor_launch launch = {
 		.serial = (uint32_t)l->row.serial,
 		.attempt = (uint32_t)l->row.attempt,
+		.executor = l->row.executor,
+		.handle = l->row.handle_id,
 		.spec = l->spec,
 		.config = &e->config,
 		.uid = l->row.uid,
@@ -474,6 +476,7 @@ int dispatch_start(struct dispatch *d, struct dispatch_start *start, dispatch_st
 		return r;
 
 	const struct executor_launch launch = {
+		.executor = executor->record.name, .handle = "",
 		.spec = start->spec, .config = &executor->config,
 		.uid = start->uid, .gid = start->gid,
 		.groups = start->groups, .n_groups = start->n_groups,
@@ -637,22 +640,9 @@ static void on_ready(void *user, struct driver *driver)
 	}
 }
 
-/* Those who wait have their session, and it says what will become of it. */
-static void on_stalled(void *user, struct driver *driver)
-{
-	struct dispatch *d = user;
-
-	for (struct live *l = d->first; l; l = l->next) {
-		const struct executor *e = executor_of(d, l);
-
-		if (e && e->driver == driver && l->phase == PHASE_LAUNCHING)
-			answer_waiters(l, NULL);
-	}
-}
-
 const struct executor_events dispatch_events = {
 	.ready = on_ready,
-	.stalled = on_stalled,
+	.stalled = live_stalled,
 	.started = on_started,
 	.failed = on_failed,
 	.ended = on_ended,

@@ -90,6 +90,9 @@ void live_running(struct dispatch *d, struct live *l, const struct executor_star
 /* It ended: in memory now, on the disk soon, and again until that works. */
 void live_finish(struct dispatch *d, struct live *l, const struct executor_exit *ended);
 
+/* executor_events.stalled: those who wait have their session, and it says what becomes of it. */
+void live_stalled(void *user, struct driver *driver);
+
 /* Finds out from the driver what became of it. */
 void live_resolve(struct dispatch *d, struct live *l);
 

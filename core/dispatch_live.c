@@ -291,6 +291,18 @@ void live_orphaned(struct dispatch *d, struct live *l)
 	dispatch_answer_resolved(l);
 }
 
+void live_stalled(void *user, struct driver *driver)
+{
+	struct dispatch *d = user;
+
+	for (struct live *l = d->first; l; l = l->next) {
+		const struct executor *e = fleet_get(d->fleet, l->row.executor_serial);
+
+		if (e && e->driver == driver && l->phase == PHASE_LAUNCHING)
+			dispatch_answer_resolved(l);
+	}
+}
+
 void live_resolve(struct dispatch *d, struct live *l)
 {
 	struct executor *e = fleet_get(d->fleet, l->row.executor_serial);
@@ -298,8 +310,8 @@ void live_resolve(struct dispatch *d, struct live *l)
 	bool found = false;
 
 	l->unresolved = false;
-	int r = e->driver->ops->adopt(e->driver, (uint32_t)l->row.serial, (uint32_t)l->row.attempt, &found,
-				      &err);
+	int r = e->driver->ops->adopt(e->driver, (uint32_t)l->row.serial, (uint32_t)l->row.attempt,
+				      &e->config, &found, &err);
 	if (r < 0) {
 		/* Not a verdict: the session may well run. Asked again later. */
 		dispatch_say(d, l, "cannot be looked for yet", err.reason);
