@@ -15,7 +15,8 @@
 
 struct fleet {
 	struct driver *const *drivers;
-	struct executor **list; /* sorted by id */
+	struct executor **list;      /* sorted by id */
+	struct executor **by_serial; /* the same ones */
 	size_t n, cap;
 	char *default_id; /* "" when there is none */
 	int64_t last_serial;
@@ -50,6 +51,7 @@ struct fleet *fleet_free(struct fleet *r)
 	for (size_t i = 0; i < r->n; i++)
 		executor_free(r->list[i]);
 	free(r->list);
+	free(r->by_serial);
 	free(r->default_id);
 	free(r);
 	return NULL;
@@ -85,12 +87,39 @@ struct executor *fleet_find(struct fleet *r, const char *id)
 	return found ? r->list[i] : NULL;
 }
 
+/* The place of the first serial that is not lower. */
+static size_t place_of_serial(const struct fleet *r, int64_t serial)
+{
+	size_t low = 0, high = r->n;
+
+	while (low < high) {
+		size_t mid = low + (high - low) / 2;
+
+		if (r->by_serial[mid]->record.serial < serial)
+			low = mid + 1;
+		else
+			high = mid;
+	}
+	return low;
+}
+
+struct executor *fleet_from(struct fleet *r, int64_t serial)
+{
+	size_t i = place_of_serial(r, serial);
+
+	return i < r->n ? r->by_serial[i] : NULL;
+}
+
 struct executor *fleet_get(struct fleet *r, int64_t serial)
 {
-	for (size_t i = 0; i < r->n; i++)
-		if (r->list[i]->record.serial == serial)
-			return r->list[i];
-	return NULL;
+	struct executor *e = fleet_from(r, serial);
+
+	return e && e->record.serial == serial ? e : NULL;
+}
+
+size_t fleet_len(const struct fleet *r)
+{
+	return r->n;
 }
 
 struct executor *fleet_at(struct fleet *r, size_t index)
@@ -144,28 +173,60 @@ static void executor_set_record(struct fleet *r, struct executor *e, struct exec
 		e->driver = fleet_driver(r, e->config.kind);
 }
 
+static int grow(struct fleet *r)
+{
+	size_t cap = r->cap ? r->cap * 2 : 8;
+	struct executor **list = reallocarray(r->list, cap, sizeof(struct executor *));
+
+	if (!list)
+		return -ENOMEM;
+	r->list = list;
+	list = reallocarray(r->by_serial, cap, sizeof(struct executor *));
+	if (!list)
+		return -ENOMEM;
+	r->by_serial = list;
+	r->cap = cap;
+	return 0;
+}
+
+static void open_gap(struct executor **list, size_t n, size_t at)
+{
+	memmove(&list[at + 1], &list[at], (n - at) * sizeof(struct executor *));
+}
+
+static void close_gap(struct executor **list, size_t n, size_t at)
+{
+	memmove(&list[at], &list[at + 1], (n - at - 1) * sizeof(struct executor *));
+}
+
 static int insert(struct fleet *r, struct executor_record *record)
 {
 	bool found;
 	size_t at = place_of(r, record->name, &found);
 
-	if (r->n == r->cap) {
-		size_t cap = r->cap ? r->cap * 2 : 8;
-		struct executor **list = reallocarray(r->list, cap, sizeof(struct executor *));
-
-		if (!list)
-			return -ENOMEM;
-		r->list = list;
-		r->cap = cap;
-	}
+	if (r->n == r->cap && grow(r) < 0)
+		return -ENOMEM;
 	struct executor *e = calloc(1, sizeof(*e));
 	if (!e)
 		return -ENOMEM;
-	memmove(&r->list[at + 1], &r->list[at], (r->n - at) * sizeof(struct executor *));
-	r->list[at] = e;
+	size_t at_serial = place_of_serial(r, record->serial);
+	open_gap(r->list, r->n, at);
+	open_gap(r->by_serial, r->n, at_serial);
+	r->list[at] = r->by_serial[at_serial] = e;
 	r->n++;
 	executor_set_record(r, e, record);
 	return 0;
+}
+
+/* Frees the one at that place of the list. */
+static void drop(struct fleet *r, size_t at)
+{
+	struct executor *e = r->list[at];
+
+	close_gap(r->list, r->n, at);
+	close_gap(r->by_serial, r->n, place_of_serial(r, e->record.serial));
+	r->n--;
+	executor_free(e);
 }
 
 int fleet_load(struct fleet *r, struct store_tx *tx, struct error *err)
@@ -225,6 +286,9 @@ int executor_check_schedulable(const struct executor *e, struct error *err)
 				 reason[0] ? ": " : "", reason);
 	if (e->removing)
 		return error_set(err, EBUSY, "executor %s is being removed", id);
+	if (e->leaving)
+		return error_set(err, EBUSY, "executor %s goes when its work has ended: its file was removed",
+				 id);
 	if (e->config.max_concurrent > 0 && e->inflight >= (uint64_t)e->config.max_concurrent) {
 		x = error_set(err, EBUSY, "executor %s runs %llu sessions, as many as its max_concurrent allows",
 			      id, (unsigned long long)e->inflight);
@@ -242,7 +306,8 @@ static int append_event(struct store_tx *tx, const struct fleet_change *c, const
 	AUTO_JSON json_t *o = json_object();
 
 	if (!o || json_put_string(o, "type", type) < 0 || json_put_int(o, "uid", c->uid) < 0 ||
-	    json_put_string(o, "executor_id", c->name) < 0 || json_put_string_if(o, "from", from) < 0 ||
+	    json_put_string(o, "executor_id", c->name) < 0 ||
+	    json_put_string_if(o, "file", c->file) < 0 || json_put_string_if(o, "from", from) < 0 ||
 	    json_put_string_if(o, "to", to) < 0 || json_put_string_if(o, "reason", c->reason) < 0)
 		return error_oom(err);
 	AUTO_FREE char *text = json_text(o);
@@ -296,6 +361,26 @@ static int load_registry(struct store_tx *tx, struct registry **ret, struct erro
 	return 0;
 }
 
+/* Tells of it with another reason than the change has. */
+static int append_refusal(struct store_tx *tx, struct fleet_change *c, struct error *err)
+{
+	char *reason = c->reason;
+
+	c->reason = c->config_error;
+	int x = append_event(tx, c, "config.refused", NULL, NULL, err);
+	c->reason = reason;
+	return x;
+}
+
+static int apply_config_error(struct store_tx *tx, struct fleet_change *c, struct error *err)
+{
+	int x = executor_record_set_config_error(tx, c->serial, c->config_error, err);
+
+	return x < 0 || !c->config_error[0] ? x : append_refusal(tx, c, err);
+}
+
+static int apply_configure(struct store_tx *tx, struct fleet_change *c, struct error *err);
+
 static int apply_add(struct store_tx *tx, struct fleet_change *c, struct error *err)
 {
 	static char empty[] = "";
@@ -305,14 +390,20 @@ static int apply_add(struct store_tx *tx, struct fleet_change *c, struct error *
 		.kind = empty,
 		.config = empty,
 		.config_error = empty,
-		.source = EXECUTOR_SOURCE_MKDIR,
+		.source = c->source,
 		.health = {.state = empty, .reason = empty, .state_changed_at_ns = c->at_ns},
 		.created_at_ns = c->at_ns,
 		.changed_at_ns = c->at_ns,
 	};
 	int x = executor_record_insert(tx, &row, err);
 
-	return x < 0 ? x : append_event(tx, c, "executor.added", NULL, NULL, err);
+	if (x >= 0)
+		x = append_event(tx, c, "executor.added", NULL, NULL, err);
+	if (x >= 0 && c->config_text)
+		x = apply_configure(tx, c, err);
+	if (x >= 0 && c->config_error)
+		x = apply_config_error(tx, c, err);
+	return x;
 }
 
 static int apply_remove(struct store_tx *tx, struct fleet_change *c, struct error *err)
@@ -426,6 +517,9 @@ int fleet_change_apply(struct store_tx *tx, struct fleet_change *c, struct error
 		if (x >= 0)
 			x = append_event(tx, c, "executor.default", NULL, NULL, err);
 		break;
+	case FLEET_CONFIG_ERROR:
+		x = apply_config_error(tx, c, err);
+		break;
 	}
 	if (x < 0)
 		return x;
@@ -456,11 +550,8 @@ void fleet_changed(struct fleet *r, struct fleet_change *c)
 		r->default_id = take_ptr(c->default_id);
 	}
 	if (c->kind == FLEET_REMOVE) {
-		if (found && r->list[at]->record.serial == c->serial) {
-			executor_free(r->list[at]);
-			memmove(&r->list[at], &r->list[at + 1], (r->n - at - 1) * sizeof(struct executor *));
-			r->n--;
-		}
+		if (found && r->list[at]->record.serial == c->serial)
+			drop(r, at);
 		r->changed_ns = c->at_ns;
 	} else if (c->kind == FLEET_ADD) {
 		if (!found && insert(r, &c->after) == 0)
@@ -486,6 +577,8 @@ void fleet_change_clear(struct fleet_change *c)
 	free(c->name);
 	free(c->config_text);
 	free(c->config_kind);
+	free(c->config_error);
+	free(c->file);
 	free(c->reason);
 	free(c->default_id);
 	executor_record_clear(&c->after);
