@@ -142,10 +142,10 @@ struct driver_ops {
 	int (*probe)(struct driver *d, const struct executor_probe *probe, executor_probe_fn *done,
 		     void *user, struct error *err);
 	/*
-	 * Looks at everything that a workload would need and reports on each; with smoke it also runs a
-	 * real workload end to end, of which nothing stays. As probe otherwise. NULL: not possible.
+	 * Looks at everything that a workload would need and reports on each. As probe otherwise. NULL:
+	 * there is nothing to look at.
 	 */
-	int (*preflight)(struct driver *d, const struct executor_probe *probe, bool smoke,
+	int (*preflight)(struct driver *d, const struct executor_probe *probe,
 			 executor_preflight_fn *done, void *user, struct error *err);
 };
 

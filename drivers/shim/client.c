@@ -103,6 +103,7 @@ static void on_launcher_gone(struct shim_client *c)
 	c->launcher = client_watch_free(c->launcher);
 	c->ready = false;
 	client_run_drop_unsent(c);
+	client_ping_end_all(c, true);
 	for (size_t i = 0; i < CLIENT_BUCKETS; i++) {
 		struct client_session *s = LIST_FIRST(&c->buckets[i]);
 
@@ -142,7 +143,7 @@ static bool send_launches(struct shim_client *c, int *ret_error)
 static bool send_waiting(struct shim_client *c)
 {
 	int r;
-	bool waits = send_launches(c, &r) || client_run_send(c, &r);
+	bool waits = send_launches(c, &r) || client_run_send(c, &r) || client_ping_send(c, &r);
 
 	if (r == -ETOOMANYREFS || r == -ENOBUFS || r == -ENOMEM) {
 		(void)uv_timer_start(&c->connect_timer, on_connect_timer, SEND_RETRY_MS, 0);
@@ -214,6 +215,9 @@ static void on_launcher_message(struct shim_client *c, const struct shim_message
 			client_session_say_lost(s);
 		else
 			client_session_resolve(s, CLIENT_RETRY_MS);
+		break;
+	case SHIM_PONG:
+		client_ping_answered(c, m->header.serial);
 		break;
 	default:
 		break;
@@ -294,6 +298,7 @@ int shim_client_new(uv_loop_t *loop, const struct shim_client_config *config,
 	TAILQ_INIT(&c->waiting);
 	TAILQ_INIT(&c->unresolved);
 	TAILQ_INIT(&c->runs);
+	TAILQ_INIT(&c->pings);
 	/* These cannot fail. */
 	(void)uv_timer_init(loop, &c->connect_timer);
 	(void)uv_timer_init(loop, &c->resolve_timer);
@@ -321,6 +326,7 @@ struct shim_client *shim_client_free(struct shim_client *c)
 		while (!LIST_EMPTY(&c->buckets[i]))
 			client_session_free(LIST_FIRST(&c->buckets[i]), false);
 	client_run_free_all(c);
+	client_ping_end_all(c, false);
 	uv_close((uv_handle_t *)&c->connect_timer, on_timer_closed);
 	uv_close((uv_handle_t *)&c->resolve_timer, on_timer_closed);
 	return NULL;

@@ -99,6 +99,18 @@ int shim_client_signal(struct shim_client *c, uint64_t serial, uint32_t attempt,
 		       const uint8_t key[static SHIM_KEY_BYTES], enum shim_signal signal,
 		       void (*done)(void *arg, int error), void *arg, struct error *err);
 
+/* Questions without an answer: every executor of a large fleet at once. */
+#define SHIM_CLIENT_PINGS_MAX 16384
+
+typedef void shim_ping_fn(void *user, const struct error *err);
+
+/*
+ * Asks whether the launcher is at work. done(user, NULL) when it answers, done(user, err) when it goes
+ * away instead: from the loop, and as late as it likes when it hangs. Errors: EAGAIN (it is not there,
+ * or too many wait).
+ */
+int shim_client_ping(struct shim_client *c, shim_ping_fn *done, void *user, struct error *err);
+
 /* The sentence for a failed launch. Returns -errno. */
 int shim_failure_error(const struct shim_failure *failure, struct error *err);
 

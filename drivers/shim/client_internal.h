@@ -61,6 +61,15 @@ struct client_session {
 LIST_HEAD(client_bucket, client_session);
 TAILQ_HEAD(client_queue, client_session);
 
+struct client_ping {
+	TAILQ_ENTRY(client_ping) entry;
+	uint64_t id;
+	bool sent;
+	shim_ping_fn *done;
+	void *user;
+};
+TAILQ_HEAD(client_pings, client_ping);
+
 struct client_run; /* run.c */
 TAILQ_HEAD(client_runs, client_run);
 
@@ -83,6 +92,9 @@ struct shim_client {
 	size_t n_runs;
 	size_t n_runs_ending; /* of these, whose end is being told */
 	uint64_t last_run;
+	struct client_pings pings;
+	size_t n_pings;
+	uint64_t last_ping;
 };
 
 /* client_session.c */
@@ -112,6 +124,13 @@ bool client_run_send(struct shim_client *c, int *ret_error);
 void client_run_drop_unsent(struct shim_client *c);
 /* Ends all; nothing is said. */
 void client_run_free_all(struct shim_client *c);
+
+/* ping.c */
+/* As client_run_send(). */
+bool client_ping_send(struct shim_client *c, int *ret_error);
+void client_ping_answered(struct shim_client *c, uint64_t id);
+/* The launcher is gone: all are told so when tell, and forgotten. */
+void client_ping_end_all(struct shim_client *c, bool tell);
 
 /* client.c: connects to a name in a directory: a descriptor or a negative errno. */
 int client_connect(int dir_fd, const char *dir_name, const char *name);

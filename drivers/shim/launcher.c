@@ -218,6 +218,9 @@ static void on_hub(struct launcher *l)
 
 		launcher_add_reap(l, &reap);
 		launcher_run_reaps(l);
+	} else if (m.header.type == SHIM_PING) {
+		shim_message_init(&m, SHIM_PONG, m.header.serial, 0);
+		launcher_tell_hub(l, &m);
 	} else if (m.header.type == SHIM_RUN && passed_fd >= 0) {
 		launcher_run(l, passed_fd);
 	} else {

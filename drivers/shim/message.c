@@ -36,6 +36,8 @@ static ssize_t body_size(uint32_t type)
 	case SHIM_REAP:
 	case SHIM_RUN:
 	case SHIM_RUN_RECORD:
+	case SHIM_PING:
+	case SHIM_PONG:
 		return 0;
 	}
 	return -1;

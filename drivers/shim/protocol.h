@@ -19,7 +19,7 @@
  * there is to know about it (session_dir.h).
  *
  * Each LAUNCH is answered by STARTED or FAILED on the same connection, unless launcher or
- * connection dies. Each REAP is answered by REAPED.
+ * connection dies. Each REAP is answered by REAPED, each PING by PONG with the same serial.
  *
  * On a shim's socket the shim says STARTED to each hub that connects, as soon as the workload runs;
  * then SIGNALLED for each SIGNAL; at the end EXITED, or FAILED when it never ran, and closes.
@@ -68,6 +68,8 @@ enum shim_message_type {
 	SHIM_RUN_RECORD, /* hub → runner; carries a launch record */
 	SHIM_RUN_OUTPUT, /* runner → hub; carries the reading end of a stream */
 	SHIM_RUN_EXITED, /* runner → hub: it ended, and all that it started */
+	SHIM_PING,       /* hub → launcher; the serial is the hub's own number for it */
+	SHIM_PONG,       /* launcher → hub */
 };
 
 /* Where a launch failed. Values are part of the protocol. */

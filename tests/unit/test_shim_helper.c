@@ -482,6 +482,49 @@ static void test_many(void **state)
 	assert_int_equal(fixture_run_shell(f, 1, "exit 3")->exit.code, 3);
 }
 
+struct pinged {
+	int n_done, n_failed;
+};
+
+static void on_pong(void *user, const struct error *err)
+{
+	struct pinged *p = user;
+
+	p->n_done++;
+	p->n_failed += err != NULL;
+}
+
+static void test_ping(void **state)
+{
+	struct fixture *f = *state;
+	struct pinged answered = {0}, hung = {0};
+	struct error err;
+	int ready = f->n_ready;
+
+	for (int i = 0; i < 1000; i++)
+		assert_int_equal(shim_client_ping(f->client, on_pong, &answered, &err), 0);
+	assert_int_equal(answered.n_done, 0); /* not from within the call */
+	fixture_until(f, answered.n_done == 1000);
+	assert_int_equal(answered.n_failed, 0);
+
+	/* One that hangs answers when it goes on, one that dies never does. */
+	assert_int_equal(kill(f->launcher, SIGSTOP), 0);
+	fixture_until(f, fixture_state(f->launcher) == 'T');
+	assert_int_equal(shim_client_ping(f->client, on_pong, &hung, &err), 0);
+	assert_int_equal(shim_client_ping(f->client, on_pong, &hung, &err), 0);
+	for (int i = 0; i < 20; i++)
+		(void)uv_run(&f->loop, UV_RUN_ONCE);
+	assert_int_equal(hung.n_done, 0);
+	fixture_kill_launcher(f);
+	fixture_until(f, hung.n_done == 2);
+	assert_int_equal(hung.n_failed, 2);
+	assert_int_equal(shim_client_ping(f->client, on_pong, &hung, &err), -EAGAIN);
+	fixture_start_launcher(f, NULL);
+	fixture_until(f, f->n_ready > ready);
+	assert_int_equal(shim_client_ping(f->client, on_pong, &hung, &err), 0);
+	/* Nothing is said of the last one by a client that is gone. */
+}
+
 /* Another one is begun from the callback of the last. */
 static void on_done_again(void *user, const struct run_result *result, const struct error *err)
 {
@@ -570,6 +613,7 @@ int main(int argc, char **argv)
 		WITH(test_both_killed, setup),
 		WITH(test_many, setup),
 		WITH(test_again_from_callback, setup),
+		WITH(test_ping, setup),
 		WITH(test_no_process, setup),
 	};
 
