@@ -8,6 +8,7 @@
 #include "core/clock.h"
 #include "core/owner.h"
 #include "drivers/localprocess/localprocess.h"
+#include "drivers/localprocess/probe.h"
 #include "drivers/shim/client.h"
 
 #define MS_PER_MINUTE INT64_C(60000)
@@ -15,6 +16,7 @@
 struct localprocess {
 	struct driver driver; /* first: driver_ops are given this */
 	struct shim_client *client;
+	struct host_probes *probes;
 	struct localprocess_options options;
 };
 
@@ -138,6 +140,18 @@ static int send_signal(struct driver *d, uint32_t serial, uint32_t attempt,
 	return r == -EAGAIN ? error_set(err, EBUSY, "too many signals of this session wait") : r;
 }
 
+static int probe(struct driver *d, const struct executor_probe *probe, executor_probe_fn *done,
+		 void *user, struct error *err)
+{
+	return host_probe(of(d)->probes, probe, done, user, err);
+}
+
+static int preflight(struct driver *d, const struct executor_probe *probe,
+		     executor_preflight_fn *done, void *user, struct error *err)
+{
+	return host_preflight(of(d)->probes, probe, done, user, err);
+}
+
 static const struct driver_ops ops = {
 	.kind = KIND_LOCALPROCESS,
 	.capabilities = capabilities,
@@ -145,6 +159,8 @@ static const struct driver_ops ops = {
 	.launch = launch,
 	.adopt = adopt,
 	.signal = send_signal,
+	.probe = probe,
+	.preflight = preflight,
 };
 
 /* --- what the shims report ------------------------------------------------------------------ */
@@ -262,6 +278,17 @@ int localprocess_new(const struct localprocess_options *options, struct localpro
 		free(l);
 		return r;
 	}
+	const struct host_probes_options probes = {
+		.loop = options->loop,
+		.client = l->client,
+		.sessions_fd = options->sessions_fd,
+		.abilities = options->abilities,
+	};
+	l->probes = host_probes_new(&probes);
+	if (!l->probes) {
+		(void)localprocess_free(l);
+		return error_oom(err);
+	}
 	*ret = l;
 	return 0;
 }
@@ -270,6 +297,7 @@ struct localprocess *localprocess_free(struct localprocess *l)
 {
 	if (!l)
 		return NULL;
+	l->probes = host_probes_free(l->probes);
 	l->client = shim_client_free(l->client);
 	free(l);
 	return NULL;
