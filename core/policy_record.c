@@ -5,6 +5,7 @@
 #include "core/store/meta.h"
 
 #define META_FORBIDDEN "host_execution_forbidden" /* enum policy_origin; absent: allowed */
+#define META_SINCE "host_execution_forbidden_at"
 #define META_MOUNT "host_execution_mount"         /* the mount that began last */
 
 /* 0 when the key is not there. */
@@ -29,38 +30,45 @@ static int begin_mount(struct store_tx *tx, uint64_t mount_id, enum host_process
 	if (*origin == POLICY_FORBIDDEN_BY_HAND && configured != HOST_PROCESS_ALLOWED)
 		return 0;
 	*origin = POLICY_ALLOWED;
-	return meta_delete(tx, META_FORBIDDEN, err);
+	r = meta_delete(tx, META_SINCE, err);
+	return r < 0 ? r : meta_delete(tx, META_FORBIDDEN, err);
 }
 
 int policy_record_begin(struct store_tx *tx, uint64_t mount_id, enum host_process configured,
-			enum policy_origin *ret, struct error *err)
+			int64_t now_ns, struct policy_record *ret, struct error *err)
 {
-	int64_t origin = 0, mount = 0;
+	int64_t origin = 0, mount = 0, since = 0;
 
 	int r = get(tx, META_FORBIDDEN, &origin, err);
 	if (r >= 0)
 		r = get(tx, META_MOUNT, &mount, err);
 	if (r >= 0 && mount != (int64_t)(mount_id & INT64_MAX))
 		r = begin_mount(tx, mount_id, configured, &origin, err);
-	if (r >= 0 && origin == POLICY_ALLOWED && configured == HOST_PROCESS_FORBIDDEN) {
-		origin = POLICY_FORBIDDEN_BY_FILE;
-		r = meta_set_int(tx, META_FORBIDDEN, origin, err);
+	if (r >= 0 && configured == HOST_PROCESS_FORBIDDEN) {
+		r = policy_record_forbid(tx, POLICY_FORBIDDEN_BY_FILE, now_ns, err);
+		if (origin == POLICY_ALLOWED)
+			origin = POLICY_FORBIDDEN_BY_FILE;
 	}
+	if (r >= 0)
+		r = get(tx, META_SINCE, &since, err);
 	if (r < 0)
 		return r;
 	/* A number that nobody wrote forbids as well. */
-	*ret = origin == POLICY_ALLOWED          ? POLICY_ALLOWED
-	       : origin == POLICY_FORBIDDEN_BY_FILE ? POLICY_FORBIDDEN_BY_FILE
-						    : POLICY_FORBIDDEN_BY_HAND;
+	if (origin != POLICY_ALLOWED && origin != POLICY_FORBIDDEN_BY_FILE)
+		origin = POLICY_FORBIDDEN_BY_HAND;
+	*ret = (struct policy_record){.origin = (enum policy_origin)origin, .since_ns = since};
 	return 0;
 }
 
-int policy_record_forbid(struct store_tx *tx, enum policy_origin by, struct error *err)
+int policy_record_forbid(struct store_tx *tx, enum policy_origin by, int64_t now_ns,
+			 struct error *err)
 {
 	int64_t origin = 0;
 
 	int r = get(tx, META_FORBIDDEN, &origin, err);
 	if (r < 0 || origin >= (int64_t)by)
 		return r;
-	return meta_set_int(tx, META_FORBIDDEN, by, err);
+	if (origin == POLICY_ALLOWED)
+		r = meta_set_int(tx, META_SINCE, now_ns, err);
+	return r < 0 ? r : meta_set_int(tx, META_FORBIDDEN, by, err);
 }

@@ -24,14 +24,20 @@ enum policy_origin {
 	POLICY_FORBIDDEN_BY_HAND,
 };
 
+struct policy_record {
+	enum policy_origin origin;
+	int64_t since_ns; /* when it was forbidden; 0: it is allowed */
+};
+
 /*
  * For the start of a hub: what holds, given what the configuration says. mount_id is that of the
  * present mount; the first hub of a mount is the one that may loosen.
  */
 int policy_record_begin(struct store_tx *tx, uint64_t mount_id, enum host_process configured,
-			enum policy_origin *ret, struct error *err);
+			int64_t now_ns, struct policy_record *ret, struct error *err);
 
 /* Forbids. A denial by hand is not turned into one by the file. */
-int policy_record_forbid(struct store_tx *tx, enum policy_origin by, struct error *err);
+int policy_record_forbid(struct store_tx *tx, enum policy_origin by, int64_t now_ns,
+			 struct error *err);
 
 #endif

@@ -17,6 +17,7 @@
 #include "fs/context.h"
 #include "fs/docs.h"
 #include "fs/fleet_change.h"
+#include "fs/settings.h"
 #include "fs/tables.h"
 #include "fs/watch.h"
 
@@ -76,6 +77,7 @@ static int render_status(const struct view *v, struct buf *out)
 	if (hub->groups_missing)
 		buf_puts(out, "warning: the groups cloop and cloop-admin do not both exist; root alone "
 			      "starts and administers (groupadd cloop; groupadd cloop-admin)\n");
+	settings_status(hub, out);
 	buf_printf(out, "%zu sessions in flight\n", dispatch_count_live(hub->dispatch));
 	watch_status(hub, out);
 	buf_puts(out, "\n");
@@ -252,6 +254,8 @@ static const struct node_file root_files[] = {
 	 .doc = "What runs and what ran."},
 	{.name = ".live", .type = FILE_DIR, .child = NODE_LIVE, .fixed = true,
 	 .doc = "Where the links to blocking files lead."},
+	{.name = "policy", .type = FILE_DIR, .child = NODE_POLICY, .fixed = true,
+	 .doc = "What may run at all."},
 };
 
 const struct node_dir root_dir = {

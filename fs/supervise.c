@@ -13,6 +13,7 @@
 #include "core/store/store.h"
 #include "core/supervisor.h"
 #include "fs/context.h"
+#include "fs/settings.h"
 #include "fs/tables.h"
 #include "fs/watch.h"
 
@@ -474,25 +475,8 @@ void supervise_stop(struct hub *hub)
 		hub->supervise->stopped = true;
 }
 
-/* A test build may probe more often than an operator could want. */
-static struct supervisor_config first_config(void)
-{
-	struct supervisor_config c = supervisor_config_default();
-
-#ifdef CLOOP_TEST_HOOKS
-	const char *text = getenv("CLOOP_PROBE_MS");
-
-	if (text) {
-		c.interval_ns = c.backoff_base_ns = strtoll(text, NULL, 10) * CLOCK_NS_PER_MS;
-		c.backoff_max_ns = 2 * c.interval_ns;
-	}
-#endif
-	return c;
-}
-
 int supervise_new(struct hub *hub, struct supervise **ret, struct error *err)
 {
-	const struct supervisor_config config = first_config();
 	struct supervise *s = calloc(1, sizeof(*s));
 	const struct executor *e;
 
@@ -503,7 +487,7 @@ int supervise_new(struct hub *hub, struct supervise **ret, struct error *err)
 	LIST_INIT(&s->probing);
 	if (getrandom(&s->random, sizeof(s->random), 0) != (ssize_t)sizeof(s->random))
 		s->random = (uint64_t)clock_boot_ns();
-	s->schedule = supervisor_new(&config, next_random, s);
+	s->schedule = supervisor_new(&settings_get(hub)->supervisor, next_random, s);
 	if (!s->schedule) {
 		free(s);
 		return error_oom(err);

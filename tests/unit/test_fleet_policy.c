@@ -13,28 +13,29 @@
 struct begin {
 	uint64_t mount;
 	enum host_process configured;
-	enum policy_origin got;
+	struct policy_record got;
 };
 
 static int apply_begin(struct store_tx *tx, void *arg, struct error *err)
 {
 	struct begin *b = arg;
 
-	return policy_record_begin(tx, b->mount, b->configured, &b->got, err);
+	return policy_record_begin(tx, b->mount, b->configured, 1000, &b->got, err);
 }
 
 static int apply_forbid(struct store_tx *tx, void *arg, struct error *err)
 {
-	return policy_record_forbid(tx, *(enum policy_origin *)arg, err);
+	return policy_record_forbid(tx, *(enum policy_origin *)arg, 2000, err);
 }
 
 /* What holds when a hub begins on that mount. */
 static enum policy_origin begin(struct store *s, uint64_t mount, enum host_process configured)
 {
-	struct begin b = {.mount = mount, .configured = configured, .got = POLICY_ALLOWED};
+	struct begin b = {.mount = mount, .configured = configured};
 
 	assert_int_equal(help_run(s, apply_begin, &b, NULL), 0);
-	return b.got;
+	assert_true((b.got.origin == POLICY_ALLOWED) == (b.got.since_ns == 0));
+	return b.got.origin;
 }
 
 static void forbid(struct store *s, enum policy_origin by)
