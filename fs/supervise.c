@@ -17,6 +17,10 @@
 #include "fs/tables.h"
 #include "fs/watch.h"
 
+/* How long drivers may take to become ready when the hub begins, and how often that is looked at. */
+#define START_WAIT_MS 5000
+#define START_LOOK_MS 20
+
 /* Somebody who wants to know how a probe ended. */
 struct waiter {
 	STAILQ_ENTRY(waiter) entry;
@@ -51,6 +55,7 @@ struct supervise {
 	struct supervisor *schedule;
 	uv_timer_t timer;
 	bool started, stopped;
+	int64_t begin_by_ns; /* of the boot clock: drivers that are not ready then are not waited for */
 	uint64_t random;
 	struct waiters waiters; /* for a probe that has not begun */
 	LIST_HEAD(, probing) probing;
@@ -133,9 +138,32 @@ static void free_waiters(struct waiters *waiters)
 
 /* --- when ----------------------------------------------------------------------------------- */
 
+/* A hub that has just begun is not yet connected to what its drivers use; that says nothing of the
+ * executors. */
+static bool drivers_are_ready(const struct supervise *s)
+{
+	struct driver *const *drivers = fleet_drivers(s->hub->fleet);
+
+	for (size_t i = 0; drivers[i]; i++)
+		if (!drivers[i]->ready)
+			return false;
+	return true;
+}
+
 static void on_timer(uv_timer_t *timer)
 {
 	run(timer->data);
+}
+
+static void on_start_timer(uv_timer_t *timer)
+{
+	struct supervise *s = timer->data;
+
+	if (s->stopped || (!drivers_are_ready(s) && clock_boot_ns() < s->begin_by_ns))
+		return;
+	s->started = true;
+	(void)uv_timer_stop(timer);
+	run(s);
 }
 
 static void arm(struct supervise *s)
@@ -465,8 +493,8 @@ void supervise_start(struct hub *hub)
 {
 	struct supervise *s = hub->supervise;
 
-	s->started = true;
-	run(s);
+	s->begin_by_ns = clock_boot_ns() + START_WAIT_MS * CLOCK_NS_PER_MS;
+	(void)uv_timer_start(&s->timer, on_start_timer, 0, START_LOOK_MS);
 }
 
 void supervise_stop(struct hub *hub)
