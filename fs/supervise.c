@@ -211,9 +211,13 @@ static void follow_executor(struct supervise *s, int64_t serial)
 static void tell_listeners(struct supervise *s, const struct fleet_change *c)
 {
 	const struct fleet_transition *t = &c->transition;
+	const struct executor *e = fleet_get(s->hub->fleet, c->serial);
 	bool lost = t->changed && t->to == NODE_UNREACHABLE;
-	bool fit = c->kind == FLEET_CONFIGURE ||
-		   (t->changed && node_state_schedulable(t->to) && !node_state_schedulable(t->from));
+	bool fit = t->changed && node_state_schedulable(t->to) && !node_state_schedulable(t->from);
+
+	/* Registered, or it offers something else than before. */
+	if (c->kind == FLEET_ADD || c->kind == FLEET_CONFIGURE)
+		fit = e && e->driver && node_state_schedulable(node_state_parse(e->record.health.state));
 
 	for (size_t i = 0; i < s->n_listeners; i++) {
 		const struct listener *l = &s->listeners[i];

@@ -102,6 +102,7 @@ content() {
 			"[\"$RUNS\",\"$RUNS.1\",\"second\"]"
 		;;
 	/executors/\<id\>/inflight) equal "$text" 1 ;;
+	/executors/\<id\>/probe) like "$text" '^ok 20[0-9T:.-]+Z$' ;;
 	/executors/\<id\>/drained) equal "$text" ../../.live/executors/second/drained ;;
 	/sessions/\<id\>/spec)
 		equal "$(jq -c 'del(.argv[2])' <<< "$text")" \
