@@ -50,8 +50,13 @@ struct executor *fleet_get(struct fleet *r, int64_t serial);
 struct executor *fleet_find(struct fleet *r, const char *id);
 struct executor *fleet_default(struct fleet *r);
 
+size_t fleet_len(const struct fleet *r);
+
 /* The executors in order of id: index from 0, NULL behind the last. */
 struct executor *fleet_at(struct fleet *r, size_t index);
+
+/* The executor with the lowest serial that is not below this one; NULL when there is none. */
+struct executor *fleet_from(struct fleet *r, int64_t serial);
 
 /* All drivers, ends with NULL. */
 struct driver *const *fleet_drivers(const struct fleet *r);
