@@ -45,6 +45,8 @@ struct probing {
 	struct waiters waiters;
 };
 
+LIST_HEAD(probing_list, probing);
+
 struct listener {
 	const struct supervisor_events *events;
 	void *user;
@@ -58,7 +60,7 @@ struct supervise {
 	int64_t begin_by_ns; /* of the boot clock: drivers that are not ready then are not waited for */
 	uint64_t random;
 	struct waiters waiters; /* for a probe that has not begun */
-	LIST_HEAD(, probing) probing;
+	struct probing_list probing;
 	struct listener listeners[SUPERVISE_LISTENERS_MAX];
 	size_t n_listeners;
 	struct supervise_counts counts;

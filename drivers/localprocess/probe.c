@@ -38,9 +38,11 @@ struct asked {
 	struct buf report;
 };
 
+LIST_HEAD(asked_list, asked);
+
 struct host_probes {
 	struct host_probes_options options;
-	LIST_HEAD(, asked) asked;
+	struct asked_list asked;
 };
 
 struct host_probes *host_probes_new(const struct host_probes_options *options)
