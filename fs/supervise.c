@@ -171,11 +171,10 @@ static void on_start_timer(uv_timer_t *timer)
 static void arm(struct supervise *s)
 {
 	int64_t now = clock_boot_ns(), wait = supervisor_wait_ns(s->schedule, now);
-	struct probing *p;
 
 	if (!s->started || s->stopped)
 		return;
-	LIST_FOREACH (p, &s->probing, entry) {
+	for (const struct probing *p = LIST_FIRST(&s->probing); p; p = LIST_NEXT(p, entry)) {
 		int64_t left = p->deadline_ns > now ? p->deadline_ns - now : 0;
 
 		if (!p->told && (wait < 0 || left < wait))
@@ -375,9 +374,7 @@ static void answered(void *user, const struct error *err)
 
 static bool still_with_driver(const struct supervise *s, int64_t serial)
 {
-	const struct probing *p;
-
-	LIST_FOREACH (p, &s->probing, entry)
+	for (const struct probing *p = LIST_FIRST(&s->probing); p; p = LIST_NEXT(p, entry))
 		if (p->serial == serial && p->with_driver)
 			return true;
 	return false;
