@@ -20,12 +20,14 @@
 #include "core/store/event.h"
 #include "core/store/journal.h"
 #include "core/store/store.h"
+#include "drivers/container/driver.h"
 #include "drivers/localprocess/driver.h"
 #include "drivers/shim/log_reader.h"
 #include "drivers/shim/log_writer.h"
 #include "drivers/shim/session_dir.h"
 #include "fs/area.h"
 #include "fs/change.h"
+#include "fs/config_dir.h"
 #include "fs/context.h"
 #include "fs/follow.h"
 #include "fs/logs.h"
@@ -46,8 +48,10 @@
 /* Everything that lives as long as the process; hub_run() owns it. */
 struct process {
 	struct hub hub; /* first: what is called back with the process may take the hub */
-	struct driver *drivers[2]; /* ends with NULL */
+	struct driver *drivers[3]; /* ends with NULL */
+	struct driver_shims *shims;
 	struct localprocess *localprocess;
+	struct container *container;
 	int sessions_fd, runtime_fd;
 	unsigned n_removals, ticks;
 	uv_async_t wake;
@@ -152,6 +156,7 @@ static void inflight_changed(void *user, int64_t executor_serial)
 
 	watch_modified_all(hub, dir);
 	follow_wake(hub, NODE_LIVE_EXECUTOR, (uint32_t)executor_serial);
+	config_dir_inflight(hub, executor_serial);
 }
 
 static void say(void *user, const char *line)
@@ -353,6 +358,7 @@ static void on_tick(uv_timer_t *timer)
 
 	dispatch_tick(hub->dispatch);
 	follow_tick(hub);
+	config_dir_tick(hub);
 	if (++p->ticks % FORGET_TICKS == 0 && p->n_removals == 0)
 		(void)session_list_doomed(store_reader(hub->store), 0, FORGET_BATCH, forget_doomed, p, NULL);
 }
@@ -528,7 +534,7 @@ static int prepare_domain(struct process *p, struct error *err)
 	r = dispatch_new(hub->store, hub->fleet, boot, &hooks, p, &hub->dispatch, err);
 	if (r < 0)
 		return r;
-	const struct localprocess_options options = {
+	const struct driver_shims_options options = {
 		.loop = &hub->loop,
 		.sessions_fd = p->sessions_fd,
 		.runtime_fd = p->runtime_fd,
@@ -538,13 +544,20 @@ static int prepare_domain(struct process *p, struct error *err)
 		.events = &dispatch_events,
 		.user = hub->dispatch,
 	};
-	r = localprocess_new(&options, &p->localprocess, err);
+	r = driver_shims_new(&options, &p->shims, err);
+	if (r >= 0)
+		r = localprocess_new(p->shims, &p->localprocess, err);
+	if (r >= 0)
+		r = container_new(p->shims, hub->gid_admin, &p->container, err);
 	if (r < 0)
 		return r;
 	p->drivers[0] = localprocess_driver(p->localprocess);
+	p->drivers[1] = container_driver(p->container);
 	settings_apply(hub);
 	r = fleet_load(hub->fleet, store_reader(hub->store), err);
-	return r < 0 ? r : dispatch_load(hub->dispatch, area_header(hub->area)->sessions_ns, err);
+	if (r >= 0)
+		r = dispatch_load(hub->dispatch, area_header(hub->area)->sessions_ns, err);
+	return r < 0 ? r : config_dir_new(hub, err);
 }
 
 static int prepare_tree(struct process *p, struct error *err)
@@ -659,7 +672,9 @@ static void tear_down(struct process *p)
 	if (hub->wire)
 		wire_stop(hub->wire);
 	hub->store = store_free(hub->store);
+	p->container = container_free(p->container);
 	p->localprocess = localprocess_free(p->localprocess);
+	p->shims = driver_shims_free(p->shims);
 	uv_walk(&hub->loop, close_handle, NULL);
 	(void)uv_run(&hub->loop, UV_RUN_DEFAULT);
 	(void)uv_loop_close(&hub->loop);
@@ -672,6 +687,7 @@ static void tear_down(struct process *p)
 	hub->wire = wire_free(hub->wire);
 	hub->follow = follow_free(hub->follow);
 	hub->prune = prune_free(hub->prune);
+	hub->config_dir = config_dir_free(hub->config_dir);
 	hub->settings = settings_free(hub->settings);
 	free(hub->scanners);
 	hub->area = area_free(hub->area);
