@@ -32,6 +32,7 @@
 #include "fs/follow.h"
 #include "fs/logs.h"
 #include "fs/settings.h"
+#include "fs/supervise.h"
 #include "fs/transaction.h"
 #include "fs/tree.h"
 #include "fs/watch.h"
@@ -570,6 +571,8 @@ static int prepare_tree(struct process *p, struct error *err)
 		r = logs_new(hub, p->sessions_fd, &hub->logs, err);
 	if (r >= 0)
 		r = watch_new(hub, &hub->watch, err);
+	if (r >= 0)
+		r = supervise_new(hub, &hub->supervise, err);
 	if (r >= 0 && transaction_init(hub) < 0)
 		r = error_oom(err);
 	return r < 0 ? r : wire_new(hub, &tree_ops, &hub->wire, err);
@@ -644,6 +647,7 @@ static int serve(struct process *p, struct error *err)
 	await_launcher(hub);
 	if (hub->exiting)
 		return hub->exit_status;
+	supervise_start(hub);
 	tell_keeper(hub->options, KEEPER_HUB_READY, "");
 	(void)uv_run(&hub->loop, UV_RUN_DEFAULT);
 	return hub->exit_status;
@@ -664,6 +668,7 @@ static void tear_down(struct process *p)
 {
 	struct hub *hub = &p->hub;
 
+	supervise_stop(hub);
 	if (hub->wire)
 		wire_stop(hub->wire);
 	hub->store = store_free(hub->store);
@@ -674,6 +679,7 @@ static void tear_down(struct process *p)
 	(void)uv_run(&hub->loop, UV_RUN_DEFAULT);
 	(void)uv_loop_close(&hub->loop);
 
+	hub->supervise = supervise_free(hub->supervise);
 	hub->watch = watch_free(hub->watch);
 	hub->logs = logs_free(hub->logs);
 	hub->dispatch = dispatch_free(hub->dispatch);
