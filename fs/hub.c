@@ -25,6 +25,7 @@
 #include "drivers/shim/log_writer.h"
 #include "drivers/shim/session_dir.h"
 #include "fs/area.h"
+#include "fs/attempts.h"
 #include "fs/change.h"
 #include "fs/context.h"
 #include "fs/follow.h"
@@ -106,9 +107,12 @@ static void session_changed(void *user, uint32_t serial)
 {
 	struct hub *hub = user;
 	const struct session *s = dispatch_get(hub->dispatch, serial);
+	struct node attempt;
 
 	logs_forget(hub, serial); /* a launch that is tried again makes another folder */
 	watch_modified_all(hub, (struct node){.kind = NODE_SESSION, .serial = serial});
+	if (s && attempt_node(hub, serial, s->attempt, &attempt) == 0)
+		watch_modified_all(hub, attempt);
 	if (s && session_state_finished(s->state))
 		watch_deleted(hub, links_of(s->executor_serial), s->name, link_node(serial));
 	follow_wake(hub, NODE_LIVE_SESSION, serial);

@@ -424,6 +424,8 @@ static const struct node_file session_files[] = {
 		"Succeeds when it has ended already."},
 	{.name = "executor", .type = FILE_LINK, .owner = OWNER_SESSION, .fixed = true,
 	 .render = render_executor, .doc = "Link to the executor it was dispatched to."},
+	{.name = "attempts", .type = FILE_DIR, .child = NODE_ATTEMPTS, .fixed = true,
+	 .doc = "Each dispatch of the session: executor, status and part of the log."},
 };
 
 const struct node_dir session_dir = {
