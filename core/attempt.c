@@ -85,8 +85,10 @@ int attempt_end(struct store_tx *tx, int64_t session, int64_t attempt,
 	AUTO_QUERY struct store_query q = {0};
 	int r = store_query_begin(
 		&q, tx,
-		"UPDATE attempt SET state = ?, cause = ?, exit_code = ?, signal = ?, pid = ?, "
-		"started_at = ?, finished_at = ?, error = ?, "
+		"UPDATE attempt SET state = ?, cause = ?, exit_code = ?, signal = ?, "
+		/* Whoever tells that it was lost need not know when it started. */
+		"pid = coalesce(nullif(?, 0), pid), "
+		"started_at = coalesce(nullif(?, 0), started_at), finished_at = ?, error = ?, "
 		"log_bytes = max(0, ? - (SELECT coalesce(sum(a.log_bytes), 0) FROM attempt a "
 		"WHERE a.session = attempt.session AND a.attempt < attempt.attempt)), "
 		"log_dropped_bytes = max(0, ? - (SELECT coalesce(sum(a.log_dropped_bytes), 0) "

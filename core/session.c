@@ -338,6 +338,22 @@ int session_set_pending(struct store_tx *tx, int64_t serial, const char *claim_t
 	return run_claimed(&q, serial, claim_token, requeue->at_ns, err);
 }
 
+int session_give_up(struct store_tx *tx, int64_t serial, const char *claim_token,
+		    const char *new_token, const char *error, int64_t at_ns, struct error *err)
+{
+	AUTO_QUERY struct store_query q = {0};
+	int r = store_query_begin(
+		&q, tx, "UPDATE session SET claim_token = ?, error = ?" WHERE_CLAIMED SESSION_LIVE, err);
+
+	if (r >= 0)
+		r = attempt_moved(tx, serial, at_ns, err);
+	if (r < 0)
+		return r;
+	store_query_text(&q, new_token);
+	store_query_text(&q, error);
+	return run_claimed(&q, serial, claim_token, at_ns, err);
+}
+
 static int absent(struct error *err, int64_t serial)
 {
 	return error_set(err, ENOENT, "there is no session with serial %" PRId64, serial);

@@ -168,6 +168,13 @@ struct session_requeue {
 int session_set_pending(struct store_tx *tx, int64_t serial, const char *claim_token,
 			const struct session_requeue *requeue, struct error *err);
 
+/*
+ * A pending or running session stays so, under a new token and with this error: it is not moved any
+ * more, and ends as failed when what runs of it has been ended.
+ */
+int session_give_up(struct store_tx *tx, int64_t serial, const char *claim_token,
+		    const char *new_token, const char *error, int64_t at_ns, struct error *err);
+
 /* The reason that `error` shows, in any state. -ENOENT. */
 int session_set_error(struct store_tx *tx, int64_t serial, const char *error, struct error *err);
 

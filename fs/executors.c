@@ -540,8 +540,7 @@ static int executor_sessions_lookup(struct hub *hub, uint32_t serial, const char
 
 	if (dispatch_find(hub->dispatch, name, &found) < 0)
 		return -ENOENT;
-	const struct session *s = dispatch_get(hub->dispatch, found);
-	if (!s || s->executor_serial != serial || !session_state_live(s->state))
+	if (!dispatch_in_flight_on(hub->dispatch, found, serial))
 		return -ENOENT;
 	*ret = (struct node){.kind = NODE_EXECUTOR_SESSION, .serial = found, .file = 1};
 	return 0;

@@ -28,6 +28,7 @@
 #include "fs/attempts.h"
 #include "fs/change.h"
 #include "fs/context.h"
+#include "fs/failover.h"
 #include "fs/follow.h"
 #include "fs/logs.h"
 #include "fs/transaction.h"
@@ -113,7 +114,7 @@ static void session_changed(void *user, uint32_t serial)
 	watch_modified_all(hub, (struct node){.kind = NODE_SESSION, .serial = serial});
 	if (s && attempt_node(hub, serial, s->attempt, &attempt) == 0)
 		watch_modified_all(hub, attempt);
-	if (s && session_state_finished(s->state))
+	if (s && session_state_finished(s->state) && s->executor_serial)
 		watch_deleted(hub, links_of(s->executor_serial), s->name, link_node(serial));
 	follow_wake(hub, NODE_LIVE_SESSION, serial);
 }
@@ -152,6 +153,22 @@ static void inflight_changed(void *user, int64_t executor_serial)
 
 	watch_modified_all(hub, dir);
 	follow_wake(hub, NODE_LIVE_EXECUTOR, (uint32_t)executor_serial);
+}
+
+static int place_elsewhere(void *user, const struct dispatch_placing *placing, struct executor **ret,
+			   struct error *err)
+{
+	return failover_place(user, placing, ret, err);
+}
+
+static void session_moved(void *user, const struct session *s, int64_t from, int64_t to)
+{
+	failover_moved(user, s, from, to);
+}
+
+static void session_attempted(void *user, const struct session *s)
+{
+	failover_attempted(user, s);
 }
 
 static void say(void *user, const char *line)
@@ -487,6 +504,9 @@ static const struct dispatch_hooks hooks = {
 	.log = say,
 	.mend = mend,
 	.forget = forget,
+	.place = place_elsewhere,
+	.moved = session_moved,
+	.attempted = session_attempted,
 };
 
 static int boot_text(char ret[static 2 * BOOT_ID_BYTES + 1], struct error *err)
