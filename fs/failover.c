@@ -4,6 +4,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "core/failover.h"
 #include "core/fleet.h"
@@ -138,4 +139,33 @@ void failover_attempted(struct hub *hub, const struct session *s)
 		return;
 	(void)snprintf(name, sizeof(name), "%" PRId64, s->attempt);
 	watch_created(hub, dir, name, attempt);
+}
+
+/*
+ * A test says which executors cannot be reached: those that have a file of their name in the
+ * directory CLOOP_UNREACHABLE.
+ */
+void failover_tick(struct hub *hub)
+{
+#ifdef CLOOP_TEST_HOOKS
+	const char *dir = getenv("CLOOP_UNREACHABLE");
+	struct executor *e;
+
+	for (size_t i = 0; dir && (e = fleet_at(hub->fleet, i)); i++) {
+		enum node_state state = node_state_parse(e->record.health.state), now = state;
+		char path[512];
+
+		(void)snprintf(path, sizeof(path), "%s/%s", dir, e->record.name);
+		if (access(path, F_OK) == 0 && node_state_schedulable(state))
+			now = NODE_UNREACHABLE;
+		else if (access(path, F_OK) < 0 && state == NODE_UNREACHABLE)
+			now = NODE_READY;
+		if (now != state) {
+			free(e->record.health.state);
+			e->record.health.state = strdup(node_state_name(now));
+		}
+	}
+#else
+	(void)hub;
+#endif
 }

@@ -17,4 +17,7 @@ int failover_place(struct hub *hub, const struct dispatch_placing *placing, stru
 void failover_moved(struct hub *hub, const struct session *s, int64_t from, int64_t to);
 void failover_attempted(struct hub *hub, const struct session *s);
 
+/* Once a second, before dispatch_tick(). */
+void failover_tick(struct hub *hub);
+
 #endif

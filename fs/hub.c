@@ -368,6 +368,7 @@ static void on_tick(uv_timer_t *timer)
 	struct process *p = timer->data;
 	struct hub *hub = &p->hub;
 
+	failover_tick(hub);
 	dispatch_tick(hub->dispatch);
 	follow_tick(hub);
 	if (++p->ticks % FORGET_TICKS == 0 && p->n_removals == 0)

@@ -104,6 +104,8 @@ static int render_executor(const struct view *v, struct buf *out)
 
 	if (!row)
 		return -ESTALE;
+	if (!row->executor[0])
+		return -ENOENT;
 	buf_printf(out, "../../executors/%s", row->executor);
 	return out->failed;
 }

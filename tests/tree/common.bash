@@ -178,10 +178,22 @@ hub_begin() {
 	hub_start
 }
 
+# hub_faults: each of $HUB_FAULTS acts as often as $D/fault.NAME says, which is not there at first.
+hub_faults() {
+	local point list=
+
+	for point in $HUB_FAULTS; do
+		list+=,$point:kill:$D/fault.$point
+	done
+	echo "${list#,}"
+}
+
 # hub_exec: becomes the keeper. Its own environment is what its own user's workloads inherit.
 hub_exec() {
 	# With test hooks, a minute is short.
-	local command=(env HUB_VARIABLE=inherited CLOOP_HIDDEN=hidden CLOOP_MINUTE_MS=1000)
+	local command=(env HUB_VARIABLE=inherited CLOOP_HIDDEN=hidden CLOOP_MINUTE_MS=1000
+		CLOOP_UNREACHABLE="$D/sick")
+	[[ -z ${HUB_FAULTS-} ]] || command+=("CLOOP_FAULT=$(hub_faults)")
 	local options=()
 
 	((EUID == 0)) && [[ -z ${HUB_USER-} ]] || options+=(--no-allow-other)
