@@ -73,9 +73,7 @@ int store_check(struct store *s, struct error *err)
 	const char *verdict = rc == SQLITE_ROW ? (const char *)sqlite3_column_text(stmt, 0) : NULL;
 	if (rc != SQLITE_ROW) {
 		r = look_fault(s, store_fault(&s->writer, rc, "be checked", err), err);
-	} else if (!verdict) {
-		r = error_oom(err);
-	} else if (strstr(verdict, "error code=7")) {
+	} else if (!verdict || strstr(verdict, "error code=7")) {
 		/* A page for which there was no memory (SQLITE_NOMEM) is not damaged. */
 		r = error_oom(err);
 	} else if (strcmp(verdict, "ok") != 0) {
