@@ -8,8 +8,10 @@
 #include <sys/random.h>
 
 #include "core/clock.h"
+#include "core/disk_floor.h"
 #include "core/dispatch_internal.h"
 #include "core/failover.h"
+#include "core/fleet_policy.h"
 #include "core/store/store.h"
 
 /* --- the tables ----------------------------------------------------------------------------- */
@@ -278,6 +280,10 @@ void live_launch(struct dispatch *d, struct live *l)
 		launch_refused(d, l, &err);
 		return;
 	}
+	if (fleet_check_host(d->fleet, e, l->row.project_path, &err) < 0) {
+		launch_refused(d, l, &err);
+		return;
+	}
 	if (!e->driver->ready)
 		return; /* resolved when it is */
 	if (!l->spec && spec_parse(l->row.spec, strlen(l->row.spec), &l->spec, &err) < 0) {
@@ -289,6 +295,7 @@ void live_launch(struct dispatch *d, struct live *l)
 		.serial = (uint32_t)l->row.serial,
 		.attempt = (uint32_t)l->row.attempt,
 		.spec = l->spec,
+		.config = &e->config,
 		.uid = l->row.uid,
 		.gid = l->row.gid,
 		.groups = groups,
@@ -334,12 +341,21 @@ static int apply_row(struct store_tx *tx, struct store_op *op, struct error *err
 	return session_insert(tx, &row_op->live->row, err);
 }
 
+/* A row of before files were noted was asked for at the executor that it ran on. */
+static bool same_file(const struct session *s, const struct dispatch_start *start)
+{
+	if (s->start_file)
+		return s->start_file == start->start_file;
+	return start->executor && s->executor_serial == start->executor->record.serial;
+}
+
 static bool same_request(struct dispatch *d, const struct session *s,
 			 const struct dispatch_start *start, const char *text)
 {
 	AUTO_FREE char *spec = NULL;
 
-	return s->executor_serial == start->executor->record.serial &&
+	return same_file(s, start) &&
+	       (!start->same_requirements || strcmp(s->requirements, start->requirements) == 0) &&
 	       dispatch_spec(d, (uint32_t)s->serial, &spec) == 0 && strcmp(spec, text) == 0;
 }
 
@@ -350,7 +366,7 @@ static int refuse_name(const struct session *s, uid_t uid, struct error *err)
 	if (s->uid != uid) {
 		r = error_set(err, EPERM, "session %s belongs to another user", s->name);
 	} else {
-		r = error_set(err, EEXIST, "session %s exists, with another spec or on another executor",
+		r = error_set(err, EEXIST, "session %s exists, with another spec or started elsewhere",
 			      s->name);
 		error_remedy(err, "choose another id, or rmdir sessions/%s", s->name);
 	}
@@ -392,9 +408,8 @@ static int try_existing(struct dispatch *d, const char *name, const struct dispa
 }
 
 static int fill_row(struct dispatch *d, struct live *l, const struct dispatch_start *start,
-		    const char *name, char *text)
+		    const struct executor *e, const char *name, char *text)
 {
-	struct executor *e = start->executor;
 	struct session *row = &l->row;
 	char handle[SESSION_HANDLE_ID_MAX];
 
@@ -411,12 +426,13 @@ static int fill_row(struct dispatch *d, struct live *l, const struct dispatch_st
 	row->attempt = 1;
 	row->created_at_ns = clock_now_ns();
 	row->log_quota_bytes = (int64_t)(e->config.log_quota_bytes ? e->config.log_quota_bytes
-								   : LOG_QUOTA_DEFAULT);
+								   : d->limits.log_quota_bytes);
 	row->origin_mount = start->origin_mount;
 	row->origin_unique = start->origin_unique;
 	row->project_path = strdup("");
 	row->error = strdup("");
-	row->requirements = strdup("");
+	row->requirements = strdup(start->requirements ? start->requirements : "");
+	row->start_file = start->start_file;
 	row->groups = groups_text(start->groups, start->n_groups);
 	row->spec = text;
 	if (!row->name)
@@ -451,22 +467,30 @@ int dispatch_start(struct dispatch *d, struct dispatch_start *start, dispatch_st
 	} else {
 		automatic_name(name);
 	}
-	r = executor_check_schedulable(start->executor, err);
+	struct executor *executor = start->executor;
+	r = executor ? 0 : start->choose(start->choose_user, &executor, err);
+	if (r == 0)
+		r = fleet_check_host(d->fleet, executor, NULL, err);
+	if (r == 0)
+		r = executor_check_schedulable(executor, err);
+	if (r == 0)
+		r = disk_floor_check(d->limits.disk_free_bytes, d->limits.disk_floor_bytes, err);
 	if (r < 0)
 		return r;
 
 	const struct executor_launch launch = {
-		.spec = start->spec, .uid = start->uid, .gid = start->gid,
+		.spec = start->spec, .config = &executor->config,
+		.uid = start->uid, .gid = start->gid,
 		.groups = start->groups, .n_groups = start->n_groups,
 	};
-	struct driver *driver = start->executor->driver;
+	struct driver *driver = executor->driver;
 	r = driver->ops->check(driver, &launch, err);
 	if (r < 0)
 		return r;
 
 	struct live *l = calloc(1, sizeof(*l));
 	struct row_op *op = calloc(1, sizeof(*op));
-	if (!l || !op || fill_row(d, l, start, name, take_ptr(text)) < 0 ||
+	if (!l || !op || fill_row(d, l, start, executor, name, take_ptr(text)) < 0 ||
 	    waiter_add(l, done, user) < 0 || live_add(d, l) < 0) {
 		live_free(l);
 		free(op);
@@ -645,6 +669,8 @@ int dispatch_new(struct store *store, struct fleet *fleet, const char *boot_id,
 	d->hooks = hooks;
 	d->user = user;
 	d->max_attempts = FAILOVER_ATTEMPTS_DEFAULT;
+	d->limits = (struct dispatch_limits){.log_quota_bytes = LOG_QUOTA_DEFAULT,
+					     .disk_free_bytes = INT64_MAX};
 	d->boot_id = strdup(boot_id);
 	if (!d->boot_id) {
 		(void)dispatch_free(d);
@@ -652,6 +678,11 @@ int dispatch_new(struct store *store, struct fleet *fleet, const char *boot_id,
 	}
 	*ret = d;
 	return 0;
+}
+
+struct dispatch_limits *dispatch_limits(struct dispatch *d)
+{
+	return &d->limits;
 }
 
 static void nothing(void *node)

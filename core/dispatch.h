@@ -78,10 +78,29 @@ struct dispatch_hooks {
 	void (*attempted)(void *user, const struct session *s);
 };
 
+/* What new sessions are measured against. The hub keeps it up to date, from its settings and the disk. */
+struct dispatch_limits {
+	uint64_t log_quota_bytes; /* of those whose executor says none */
+	int64_t disk_free_bytes, disk_floor_bytes; /* core/disk_floor.h */
+};
+
 /* Who asks for a launch, and with what. Everything is borrowed for the call. */
 struct dispatch_start {
-	struct executor *executor;
+	struct executor *executor; /* NULL: choose() names it */
+	/*
+	 * Asked when the session does not exist already, so that a retry is answered whatever the
+	 * fleet looks like by then. Refuses as dispatch_start() does.
+	 */
+	int (*choose)(void *user, struct executor **ret, struct error *err);
+	void *choose_user;
 	struct spec *spec; /* taken on success */
+	/*
+	 * Canonical JSON, for placing it again; NULL: it was not placed. same_requirements: they
+	 * were written with the spec, so other ones make another request.
+	 */
+	const char *requirements;
+	bool same_requirements;
+	uint64_t start_file; /* through which it is asked for: the same number, the same file */
 	uid_t uid;
 	gid_t gid;
 	const uint32_t *groups;
@@ -101,6 +120,9 @@ int dispatch_new(struct store *store, struct fleet *fleet, const char *boot_id,
 		 const struct dispatch_hooks *hooks, void *user, struct dispatch **ret,
 		 struct error *err);
 struct dispatch *dispatch_free(struct dispatch *d);
+
+/* To be read and changed by whoever has d. At first: the default quota, and no floor. */
+struct dispatch_limits *dispatch_limits(struct dispatch *d);
 
 /*
  * Reads the live rows; resolving them begins when their driver is ready. changed_ns: when a session

@@ -88,6 +88,7 @@ struct dispatch {
 	int64_t changed_ns;
 	int64_t max_attempts; /* failover.max_attempts */
 	int64_t place_after;  /* the session that a tick placed last; they take turns */
+	struct dispatch_limits limits;
 
 	struct session cache[SESSION_CACHE]; /* by serial; serial 0: empty */
 	/* By hash of the name: the serial of one that was put there. */

@@ -9,6 +9,7 @@
 #ifndef CLOOP_CORE_EXECUTOR_H
 #define CLOOP_CORE_EXECUTOR_H
 
+#include <jansson.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -23,12 +24,15 @@
 
 struct driver;
 struct executor;
+struct executor_config;
+struct json_object;
 
 /* What is launched, and as whom. Everything is borrowed for the duration of the call. */
 struct executor_launch {
 	uint32_t serial; /* the session's */
 	uint32_t attempt;
 	const struct spec *spec;
+	const struct executor_config *config; /* of the executor, as it is now */
 	uid_t uid;
 	gid_t gid;
 	const uint32_t *groups;
@@ -75,10 +79,42 @@ struct executor_events {
 
 typedef void executor_signal_fn(void *user, int result, const struct error *err);
 
+/* Whose fitness is asked for. Everything is borrowed for the duration of the call. */
+struct executor_probe {
+	int64_t serial; /* of the executor */
+	const char *id;
+	const struct executor_config *config;
+	int64_t timeout_ms; /* for all of it */
+};
+
+/* err is NULL when the executor is fit, else what is wrong with it. */
+typedef void executor_probe_fn(void *user, const struct error *err);
+
+/*
+ * report: a line "ok|warn|fail name: detail" for each thing that was looked at; err is NULL. Or no
+ * report and what kept it from being made.
+ */
+typedef void executor_preflight_fn(void *user, const char *report, const struct error *err);
+
+/* The longest report; a line is a sentence. */
+#define PREFLIGHT_REPORT_BYTES_MAX 16384
+
 struct driver_ops {
 	const char *kind;
-	/* What this driver offers now. */
-	void (*capabilities)(struct driver *d, struct capabilities *ret);
+	/*
+	 * The driver's own keys of an executor's config, which is being read: asks for every key that
+	 * it knows with the json_object_* readers of core/json.h, and checks them; what nobody asked
+	 * for is refused afterwards. *ret_options becomes a new object of these keys in canonical
+	 * form (a fixed order, nothing that is not said), or stays NULL when there are none. That
+	 * form must be accepted again, and is what capabilities, check and launch find in
+	 * executor_config.options. No I/O: whether it works is for a preflight. Runs in any thread.
+	 * Errors: EINVAL with the field. NULL: the driver has no keys of its own.
+	 */
+	int (*config_check)(struct driver *d, struct json_object *config, json_t **ret_options,
+			    struct error *err);
+	/* What the driver offers now to an executor with this config. */
+	void (*capabilities)(struct driver *d, const struct executor_config *config,
+			     struct capabilities *ret);
 	/* Refuses what the driver cannot honour, by capability, naming the field. */
 	int (*check)(struct driver *d, const struct executor_launch *launch, struct error *err);
 	/* 0: an event follows. */
@@ -97,6 +133,20 @@ struct driver_ops {
 	int (*signal)(struct driver *d, uint32_t serial, uint32_t attempt, const struct signal_key *key,
 		      enum signal_kind signal, executor_signal_fn *done, void *user,
 		      struct error *err);
+	/*
+	 * Asks whether the executor can take work, and runs its health_check where there is one. done()
+	 * follows once, never from within the call, and about when its time is up at the latest, as far
+	 * as the driver can help it. An error instead is the answer. NULL: executors of this kind are not
+	 * probed.
+	 */
+	int (*probe)(struct driver *d, const struct executor_probe *probe, executor_probe_fn *done,
+		     void *user, struct error *err);
+	/*
+	 * Looks at everything that a workload would need and reports on each. As probe otherwise. NULL:
+	 * there is nothing to look at.
+	 */
+	int (*preflight)(struct driver *d, const struct executor_probe *probe,
+			 executor_preflight_fn *done, void *user, struct error *err);
 };
 
 struct driver {

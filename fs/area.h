@@ -28,7 +28,7 @@
 #include "core/error.h"
 
 /* Raised with every change of a structure below. */
-#define AREA_LAYOUT 2
+#define AREA_LAYOUT 3
 
 /* The largest WRITE that INIT agrees on, and room for the headers of any request. */
 #define AREA_MAX_WRITE (128 * 1024)
@@ -155,7 +155,7 @@ struct area_header {
 	uint32_t init_len;    /* 0: the kernel's INIT was not seen yet. Published last */
 	uint32_t init_reply_len;
 	uint32_t init_answered; /* the kernel has the reply. Published */
-	uint32_t pad;
+	uint32_t launcher_abilities; /* what it said last (drivers/localprocess/driver.h) */
 	char init[AREA_INIT_MAX];
 	char init_reply[AREA_INIT_MAX];
 };

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "core/clock.h"
+#include "core/fault.h"
 #include "core/json.h"
 #include "core/store/journal.h"
 #include "core/text.h"
@@ -228,6 +229,8 @@ static int journal(struct store_tx *tx, struct change *c, int code, struct error
 static int apply_change(struct store_tx *tx, struct store_op *op, struct error *err)
 {
 	struct change *c = (struct change *)op;
+
+	(void)fault_point("change.apply");
 	int r = c->apply ? c->apply(tx, c, err) : 0;
 
 	return r < 0 ? r : journal(tx, c, 0, err);
@@ -237,6 +240,7 @@ static void change_committed(struct store_op *op, int result, const struct error
 {
 	struct change *c = (struct change *)op;
 
+	(void)fault_point("change.committed");
 	if (result < 0) {
 		c->err = *err;
 		if (c->undo)
@@ -306,7 +310,7 @@ bool change_replayed(struct change *c)
 		return true;
 	}
 	int r = journal_get(store_reader(c->hub->store), area_header(c->hub->area)->mount_id,
-			    c->unique & INT64_MAX, &entry, &c->err);
+			    c->unique & INT64_MAX, &entry, NULL);
 	if (r == -ENOENT)
 		return false;
 	if (r < 0) {

@@ -29,6 +29,7 @@ struct hub {
 	struct follow *follow;
 	struct logs *logs;
 	struct watch *watch;
+	struct settings *settings;
 
 	uid_t uid; /* who runs the hub; 0: workloads take their caller's ids */
 	gid_t gid;
@@ -38,6 +39,7 @@ struct hub {
 	int64_t started_ns; /* of the mount: a hub that takes over changes nothing */
 
 	bool stopping; /* blocked readers get end of file */
+	bool exiting; /* hub_exit() was called */
 	int exit_status;
 };
 

@@ -9,6 +9,7 @@
 #include "core/dispatch.h"
 #include "core/json.h"
 #include "core/fleet.h"
+#include "core/fleet_policy.h"
 #include "core/text.h"
 #include "fs/area.h"
 #include "fs/change.h"
@@ -67,7 +68,7 @@ static int render_capabilities(const struct view *v, struct buf *out)
 		return -ESTALE;
 	if (!e->driver)
 		return puts_line(out, "{}");
-	e->driver->ops->capabilities(e->driver, &caps);
+	e->driver->ops->capabilities(e->driver, &e->config, &caps);
 	caps.max_concurrent = e->config.max_concurrent;
 	return puts_json(out, capabilities_to_json(&caps));
 }
@@ -236,23 +237,11 @@ static void execute_config(struct change *c, const char *text, size_t len)
 
 	if (!e || refuse_if_from_file(c, e))
 		return;
-	if (executor_config_parse(text, len, &config, &c->err) < 0) {
+	if (executor_config_parse(text, len, fleet_drivers(c->hub->fleet), &config, &c->err) < 0) {
 		change_refuse(c);
 		return;
 	}
-	if (!fleet_driver(c->hub->fleet, config.kind)) {
-		(void)error_set(&c->err, EINVAL, "there is no driver of this kind");
-		error_field(&c->err, "kind");
-		error_remedy(&c->err, "write localprocess");
-		change_refuse(c);
-		return;
-	}
-	if (e->record.kind[0] && strcmp(e->record.kind, config.kind) != 0 && e->inflight > 0) {
-		(void)error_set(&c->err, EBUSY, "the kind cannot change while %llu sessions run",
-				(unsigned long long)e->inflight);
-		error_field(&c->err, "kind");
-		error_remedy(&c->err, "echo drain > executors/%s/state, and wait for drained",
-			     e->record.name);
+	if (fleet_check_config(c->hub->fleet, e->record.name, e, &config, &c->err) < 0) {
 		change_refuse(c);
 		return;
 	}
@@ -445,20 +434,14 @@ static int executors_list(struct hub *hub, uint32_t serial, uint64_t from, uint6
 			  node_emit_fn *emit, void *user)
 {
 	(void)serial;
-	for (;;) {
-		const struct executor *next = NULL, *e;
+	for (const struct executor *e; (e = fleet_from(hub->fleet, (int64_t)from));) {
+		const struct node node = {.kind = NODE_EXECUTOR, .serial = (uint32_t)e->record.serial};
 
-		for (size_t i = 0; (e = fleet_at(hub->fleet, i)); i++)
-			if ((uint64_t)e->record.serial >= from &&
-			    (!next || e->record.serial < next->record.serial))
-				next = e;
-		if (!next)
-			return 0;
-		const struct node node = {.kind = NODE_EXECUTOR, .serial = (uint32_t)next->record.serial};
-		from = (uint64_t)next->record.serial + 1;
-		if (!emit(user, next->record.name, node, S_IFDIR, base + from))
+		from = (uint64_t)e->record.serial + 1;
+		if (!emit(user, e->record.name, node, S_IFDIR, base + from))
 			return 0;
 	}
+	return 0;
 }
 
 const struct node_dir executors_dir = {
@@ -480,7 +463,8 @@ static const struct node_file executor_files[] = {
 	{.name = "config", .type = FILE_DOCUMENT, .mode = 0664, .owner = OWNER_ADMIN,
 	 .render = render_config, .execute = execute_config,
 	 .doc = "The configuration in canonical JSON; write a new one to replace it. Keys: kind, labels, "
-		"max_concurrent, log_quota_bytes. Applies to new sessions."},
+		"max_concurrent, log_quota_bytes, harnesses, container_runtimes, memory_mb, and those of the "
+		"kind. Applies to new sessions."},
 	{.name = "kind", .type = FILE_TEXT, .mode = 0444, .owner = OWNER_ROOT, .render = render_kind,
 	 .doc = "The driver: localprocess. Empty before a config was accepted."},
 	{.name = "capabilities", .type = FILE_TEXT, .mode = 0444, .owner = OWNER_ROOT,

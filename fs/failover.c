@@ -6,35 +6,34 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "core/candidates.h"
 #include "core/failover.h"
 #include "core/fleet.h"
-#include "core/json.h"
-#include "core/placement.h"
+#include "core/policy.h"
+#include "core/requirements.h"
 #include "fs/attempts.h"
 #include "fs/context.h"
 #include "fs/watch.h"
 
 /* --- where to ------------------------------------------------------------------------------- */
 
-/* What a stored session needs of a node; the texts of `document` are borrowed by nothing. */
+/* What a stored session needs of a node. */
 static int requirements_of(const struct dispatch_placing *placing, struct requirements *ret,
 			   struct error *err)
 {
 	const char *text = placing->session->requirements;
 
-	if (!text || !text[0]) {
-		spec_sandbox_requirements(placing->spec, ret);
-		return 0;
-	}
-	AUTO_JSON json_t *document = NULL;
-	int r = json_parse(text, strlen(text), &document, err);
-	return r < 0 ? r : requirements_from_json(document, "", ret, err);
+	if (text && text[0])
+		return requirements_parse(text, strlen(text), ret, err);
+	spec_sandbox_requirements(placing->spec, ret);
+	return 0;
 }
 
 static int check(const struct executor *e, const struct dispatch_placing *placing, struct error *err)
 {
 	const struct executor_launch launch = {
 		.spec = placing->spec,
+		.config = &e->config,
 		.uid = placing->session->uid,
 		.gid = placing->session->gid,
 		.groups = placing->groups,
@@ -44,61 +43,33 @@ static int check(const struct executor *e, const struct dispatch_placing *placin
 	return e->driver->ops->check(e->driver, &launch, err);
 }
 
-static size_t gather(struct fleet *fleet, struct candidate *list, struct executor **executors)
-{
-	struct executor *e;
-	size_t n = 0;
-
-	for (size_t i = 0; (e = fleet_at(fleet, i)); i++) {
-		if (!e->driver || e->removing)
-			continue;
-		struct candidate *c = &list[n];
-
-		*c = (struct candidate){
-			.executor_id = e->record.name,
-			.state = node_state_parse(e->record.health.state),
-			.labels = e->config.labels,
-			.n_labels = e->config.n_labels,
-			.in_flight = (int64_t)e->inflight,
-			.in_flight_known = true,
-		};
-		e->driver->ops->capabilities(e->driver, &c->capabilities);
-		c->capabilities.max_concurrent = e->config.max_concurrent;
-		executors[n++] = e;
-	}
-	return n;
-}
-
 int failover_place(struct hub *hub, const struct dispatch_placing *placing, struct executor **ret,
 		   struct error *err)
 {
 	AUTO_REQUIREMENTS struct requirements req = {0};
-	size_t n = 0, at;
+	AUTO_CANDIDATES struct candidates c = {0};
+	bool host_allowed = host_policy_allows(fleet_host_policy(hub->fleet));
+	size_t at;
 
-	while (fleet_at(hub->fleet, n))
-		n++;
-	AUTO_FREE struct candidate *list = calloc(n + 1, sizeof(*list));
-	AUTO_FREE struct executor **executors = calloc(n + 1, sizeof(struct executor *));
-	if (!list || !executors)
+	if (candidates_gather(hub->fleet, &c) < 0)
 		return error_oom(err);
 	int r = requirements_of(placing, &req, err);
 	if (r < 0)
 		return r;
-	n = gather(hub->fleet, list, executors);
 	for (;;) {
 		struct error refused;
 
-		r = failover_choose(list, n, &req, true, placing->avoid, &at, NULL, err);
+		r = failover_choose(c.list, c.n, &req, host_allowed, placing->avoid, &at, NULL, err);
 		if (r < 0)
 			return r;
-		if (check(executors[at], placing, &refused) == 0) {
-			*ret = executors[at];
+		if (check(c.executors[at], placing, &refused) == 0) {
+			*ret = c.executors[at];
 			return 0;
 		}
 		/* The next best; when there is none, why the last of them would not do. */
-		list[at] = list[--n];
-		executors[at] = executors[n];
-		if (n == 0) {
+		c.list[at] = c.list[--c.n];
+		c.executors[at] = c.executors[c.n];
+		if (c.n == 0) {
 			*err = refused;
 			return -err->code;
 		}

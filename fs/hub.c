@@ -31,12 +31,14 @@
 #include "fs/failover.h"
 #include "fs/follow.h"
 #include "fs/logs.h"
+#include "fs/settings.h"
 #include "fs/transaction.h"
 #include "fs/tree.h"
 #include "fs/watch.h"
 #include "fs/wire.h"
 
 #define TICK_MS 1000
+#define LAUNCHER_WAIT_MS 5000 /* the first hub of a mount */
 
 /* Folders that could not be removed are tried again every so many ticks, so many at a time. */
 #define FORGET_TICKS 60
@@ -87,6 +89,7 @@ static void events_told(void *user)
 
 void hub_exit(struct hub *hub, int status)
 {
+	hub->exiting = true;
 	hub->exit_status = status;
 	uv_stop(&hub->loop);
 }
@@ -416,6 +419,8 @@ static int open_directory(const char *path, const char *name, int *ret, struct e
 struct first_op {
 	struct store_op op;
 	uint64_t mount_id;
+	uint64_t *unanswered; /* requests of an earlier hub */
+	size_t n_unanswered;
 	bool new_mount;
 	int result;
 	struct error err;
@@ -456,6 +461,8 @@ static int apply_first(struct store_tx *tx, struct store_op *op, struct error *e
 
 	if (r >= 0)
 		r = journal_purge(tx, f->mount_id, err);
+	if (r >= 0)
+		r = journal_keep(tx, f->mount_id, f->unanswered, f->n_unanswered, err);
 	if (r >= 0 && f->new_mount)
 		while ((r = event_prune(tx, EVENT_LOG_BYTES_MAX, err)) > 0)
 			;
@@ -487,8 +494,13 @@ static int prepare_store(struct process *p, struct error *err)
 	int r = store_open(path.data, &options, &hub->store, err);
 	if (r < 0)
 		return r;
+	ssize_t n = area_requests(hub->area, &first.unanswered);
+	if (n < 0)
+		return error_oom(err);
+	first.n_unanswered = (size_t)n;
 	store_submit(hub->store, &first.op);
 	store_flush(hub->store);
+	free(first.unanswered);
 	if (first.result < 0) {
 		*err = first.err;
 		return first.result;
@@ -546,6 +558,7 @@ static int prepare_domain(struct process *p, struct error *err)
 		.runtime_fd = p->runtime_fd,
 		.epoch = area_header(hub->area)->hub_epoch,
 		.forbidden_dev = area_header(hub->area)->mount_dev,
+		.abilities = &area_header(hub->area)->launcher_abilities,
 		.events = &dispatch_events,
 		.user = hub->dispatch,
 	};
@@ -553,6 +566,7 @@ static int prepare_domain(struct process *p, struct error *err)
 	if (r < 0)
 		return r;
 	p->drivers[0] = localprocess_driver(p->localprocess);
+	settings_apply(hub);
 	r = fleet_load(hub->fleet, store_reader(hub->store), err);
 	return r < 0 ? r : dispatch_load(hub->dispatch, area_header(hub->area)->sessions_ns, err);
 }
@@ -593,6 +607,18 @@ static int prepare_loop(struct process *p, struct error *err)
 	return r < 0 ? error_set(err, -r, "cannot set up the event loop: %s", uv_strerror(r)) : 0;
 }
 
+/*
+ * Until a launcher has said what it can do, `capabilities` would promise too little to whoever asks as
+ * soon as the mount is there. A launcher that does not come up keeps nobody away from the tree.
+ */
+static void await_launcher(struct hub *hub)
+{
+	uint64_t until = uv_now(&hub->loop) + LAUNCHER_WAIT_MS;
+
+	while (!area_header(hub->area)->launcher_abilities && uv_now(&hub->loop) < until && !hub->exiting)
+		(void)uv_run(&hub->loop, UV_RUN_ONCE);
+}
+
 static int serve(struct process *p, struct error *err)
 {
 	struct hub *hub = &p->hub;
@@ -612,6 +638,8 @@ static int serve(struct process *p, struct error *err)
 	hub->nonce = (uint16_t)(h->hub_epoch * 4099); /* apart from the clones of earlier hubs */
 	r = prepare_store(p, err);
 	if (r >= 0)
+		r = settings_begin(hub, err);
+	if (r >= 0)
 		r = prepare_domain(p, err);
 	if (r >= 0)
 		r = prepare_tree(p, err);
@@ -625,6 +653,9 @@ static int serve(struct process *p, struct error *err)
 	if (r < 0)
 		return r;
 	follow_wake_saved(hub);
+	await_launcher(hub);
+	if (hub->exiting)
+		return hub->exit_status;
 	tell_keeper(hub->options, KEEPER_HUB_READY, "");
 	(void)uv_run(&hub->loop, UV_RUN_DEFAULT);
 	return hub->exit_status;
@@ -660,6 +691,7 @@ static void tear_down(struct process *p)
 	hub->wire = wire_free(hub->wire);
 	hub->follow = follow_free(hub->follow);
 	hub->prune = prune_free(hub->prune);
+	hub->settings = settings_free(hub->settings);
 	free(hub->scanners);
 	hub->area = area_free(hub->area);
 	p->sessions_fd = close_fd(p->sessions_fd);

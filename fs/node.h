@@ -40,6 +40,7 @@ enum node_kind {
 	NODE_LIVE_EXECUTOR,
 	NODE_LIVE_SESSIONS,
 	NODE_LIVE_SESSION,
+	NODE_POLICY,
 	NODE_ATTEMPTS, /* serial: the session's */
 	NODE_ATTEMPT,  /* serial: the attempt's own */
 	NODE_KINDS,

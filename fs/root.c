@@ -17,6 +17,8 @@
 #include "fs/context.h"
 #include "fs/docs.h"
 #include "fs/fleet_change.h"
+#include "fs/placing.h"
+#include "fs/settings.h"
 #include "fs/tables.h"
 #include "fs/watch.h"
 
@@ -76,6 +78,7 @@ static int render_status(const struct view *v, struct buf *out)
 	if (hub->groups_missing)
 		buf_puts(out, "warning: the groups cloop and cloop-admin do not both exist; root alone "
 			      "starts and administers (groupadd cloop; groupadd cloop-admin)\n");
+	settings_status(hub, out);
 	buf_printf(out, "%zu sessions in flight\n", dispatch_count_live(hub->dispatch));
 	watch_status(hub, out);
 	buf_puts(out, "\n");
@@ -252,6 +255,17 @@ static const struct node_file root_files[] = {
 	 .doc = "What runs and what ran."},
 	{.name = ".live", .type = FILE_DIR, .child = NODE_LIVE, .fixed = true,
 	 .doc = "Where the links to blocking files lead."},
+	{.name = "policy", .type = FILE_DIR, .child = NODE_POLICY, .fixed = true,
+	 .doc = "What may run at all."},
+	{.name = "start", .type = FILE_TRANSACTION, .mode = 0660, .owner = OWNER_CLOOP,
+	 .execute = placing_execute_start,
+	 .doc = "Write {\"spec\",\"requirements\"}, or a spec alone, to start it on the executor that fits "
+		"best; reads as {\"session\",\"handle\"}, or as {\"constraint\",\"considered\","
+		"\"rejections\"} when none fits."},
+	{.name = "place", .type = FILE_TRANSACTION, .mode = 0660, .owner = OWNER_CLOOP,
+	 .execute = placing_execute_place,
+	 .doc = "Write {\"spec\",\"requirements\"}, either of them or both, to ask where that would go; "
+		"reads as {\"selected\"}, or as the rejections. Starts nothing."},
 };
 
 const struct node_dir root_dir = {

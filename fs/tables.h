@@ -18,5 +18,6 @@ extern const struct node_dir live_executors_dir;    /* live.c */
 extern const struct node_dir live_executor_dir;     /* live.c */
 extern const struct node_dir live_sessions_dir;     /* live.c */
 extern const struct node_dir live_session_dir;      /* live.c */
+extern const struct node_dir policy_dir;            /* policy.c */
 
 #endif

@@ -16,7 +16,6 @@ struct localprocess {
 	struct driver driver; /* first: driver_ops are given this */
 	struct shim_client *client;
 	struct localprocess_options options;
-	unsigned abilities;
 };
 
 static struct localprocess *of(struct driver *d)
@@ -24,15 +23,19 @@ static struct localprocess *of(struct driver *d)
 	return (struct localprocess *)d;
 }
 
-static void capabilities(struct driver *d, struct capabilities *ret)
+static void capabilities(struct driver *d, const struct executor_config *config,
+			 struct capabilities *ret)
 {
-	*ret = localprocess_capabilities(of(d)->abilities);
+	(void)config;
+	*ret = localprocess_capabilities(*of(d)->options.abilities);
 }
 
 static int check(struct driver *d, const struct executor_launch *launch, struct error *err)
 {
-	/* Before the launcher has said what it can do, launch() is where that is judged. */
-	return localprocess_check(launch->spec, d->ready ? of(d)->abilities : ~0U, err);
+	uint32_t abilities = *of(d)->options.abilities;
+
+	/* Before a launcher has said what it can do, launch() is where that is judged. */
+	return localprocess_check(launch->spec, abilities ? abilities : ~0U, err);
 }
 
 /* A test build may scale the minute, so that a timeout is reached while a test looks on. */
@@ -54,7 +57,7 @@ static int launch(struct driver *d, const struct executor_launch *launch, struct
 	CLEANUP(localprocess_environment_clear) struct localprocess_environment env = {0};
 
 	/* The abilities may have changed with the launcher since the spec was taken. */
-	int r = localprocess_check(spec, l->abilities, err);
+	int r = localprocess_check(spec, *l->options.abilities, err);
 	if (r >= 0)
 		r = localprocess_environment(spec, launch->uid, &env, err);
 	if (r < 0)
@@ -150,7 +153,7 @@ static void on_ready(void *user, unsigned abilities)
 {
 	struct localprocess *l = user;
 
-	l->abilities = abilities;
+	*l->options.abilities = abilities | LOCALPROCESS_ABILITIES_KNOWN;
 	l->driver.ready = true;
 	l->options.events->ready(l->options.user, &l->driver);
 }
@@ -246,6 +249,7 @@ int localprocess_new(const struct localprocess_options *options, struct localpro
 		.sessions_fd = options->sessions_fd,
 		.runtime_fd = options->runtime_fd,
 		.epoch = options->epoch,
+		.forbidden_dev = options->forbidden_dev,
 	};
 	struct localprocess *l = calloc(1, sizeof(*l));
 

@@ -14,11 +14,19 @@
 
 struct localprocess;
 
+/* Apart from the bits of enum shim_ability. */
+#define LOCALPROCESS_ABILITIES_KNOWN (UINT32_C(1) << 31)
+
 struct localprocess_options {
 	uv_loop_t *loop;
 	int sessions_fd, runtime_fd; /* borrowed */
 	uint64_t epoch;              /* grows with each hub process */
 	dev_t forbidden_dev;         /* the mount's own st_dev: nothing runs in it or from it */
+	/*
+	 * What the launcher said it can do, for hubs to come, with LOCALPROCESS_ABILITIES_KNOWN, or 0;
+	 * borrowed. What was said before counts until it is said again.
+	 */
+	uint32_t *abilities;
 	const struct executor_events *events;
 	void *user;
 };

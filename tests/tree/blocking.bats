@@ -42,9 +42,10 @@ for _ in range(3):
 
 	for file in "sessions/$RUNS/wait" "sessions/$RUNS/lines" "executors/local/drained"; do
 		for signal in INT TERM KILL HUP; do
-			# A background job of a shell without job control ignores INT.
+			# A background job of a shell without job control ignores INT, what nohup starts HUP.
 			/usr/bin/python3 -IS -c 'import os, signal, sys
 signal.signal(signal.SIGINT, signal.SIG_DFL)
+signal.signal(signal.SIGHUP, signal.SIG_DFL)
 os.execvp("cat", ["cat", sys.argv[1]])' "$M/$file" > /dev/null 3>&- &
 			reader=$!
 			eventually is_reading "$reader"

@@ -165,7 +165,8 @@ status() {
 
 # --- the hub -----------------------------------------------------------------------------------
 
-# hub_begin: makes directories and starts a hub; for setup_file. As $HUB_USER when that is set.
+# hub_begin: makes directories and starts a hub; for setup_file. As $HUB_USER when that is set. What a
+# function hub_prepare does to $D/home/etc, the configuration directory, is done before.
 hub_begin() {
 	D=$(mktemp -d "${TMPDIR:-/tmp}/cloop-tree.XXXXXX")
 	M=$D/mnt
@@ -174,26 +175,16 @@ hub_begin() {
 	mkdir "$M" "$D/work"
 	chmod 1777 "$D/work"
 	mkdir "$D/home"
-	[[ -z ${HUB_USER-} ]] || chown "${UID_OF[$HUB_USER]}" "$D/home" "$M"
+	mkdir "$D/home/etc"
+	! declare -F hub_prepare > /dev/null || hub_prepare
+	[[ -z ${HUB_USER-} ]] || chown -R "${UID_OF[$HUB_USER]}" "$D/home" "$M"
 	hub_start
-}
-
-# hub_faults: each of $HUB_FAULTS acts as often as $D/fault.NAME says, which is not there at first.
-hub_faults() {
-	local point list=
-
-	for point in $HUB_FAULTS; do
-		list+=,$point:kill:$D/fault.$point
-	done
-	echo "${list#,}"
 }
 
 # hub_exec: becomes the keeper. Its own environment is what its own user's workloads inherit.
 hub_exec() {
 	# With test hooks, a minute is short.
-	local command=(env HUB_VARIABLE=inherited CLOOP_HIDDEN=hidden CLOOP_MINUTE_MS=1000
-		CLOOP_UNREACHABLE="$D/sick")
-	[[ -z ${HUB_FAULTS-} ]] || command+=("CLOOP_FAULT=$(hub_faults)")
+	local command=(env HUB_VARIABLE=inherited CLOOP_HIDDEN=hidden CLOOP_MINUTE_MS=1000)
 	local options=()
 
 	((EUID == 0)) && [[ -z ${HUB_USER-} ]] || options+=(--no-allow-other)
@@ -243,18 +234,27 @@ hub_restart() {
 	hub_start
 }
 
-# The pid of the hub process itself.
-hub_pid() {
+# keepers_child TITLE: the pid of the process that calls itself so.
+keepers_child() {
 	local pid
 
 	# shellcheck disable=SC2013
 	for pid in $(cat "/proc/$(keeper)/task/$(keeper)/children"); do
-		if [[ $(tr '\0' ' ' < "/proc/$pid/cmdline") == 'cloopd: hub '* ]]; then
+		if [[ $(tr '\0' ' ' < "/proc/$pid/cmdline") == "$1 "* ]]; then
 			printf '%s\n' "$pid"
 			return
 		fi
 	done
 	return 1
+}
+
+# The pid of the hub process itself.
+hub_pid() {
+	keepers_child 'cloopd: hub'
+}
+
+launcher_pid() {
+	keepers_child cloop-launcher
 }
 
 hub_is_other() {

@@ -7,11 +7,15 @@ STEPS='failover.before_claim failover.claimed failover.fencing failover.fenced f
 	failover.before_place failover.placed failover.launched'
 
 setup_file() {
-	local i
+	local i point
 
-	export HUB_FAULTS=$STEPS
+	export CLOOP_UNREACHABLE=$BATS_FILE_TMPDIR/sick CLOOP_FAULT=
+	for point in $STEPS; do
+		CLOOP_FAULT+=${CLOOP_FAULT:+,}$point:kill:$BATS_FILE_TMPDIR/$point
+	done
+	mkdir "$BATS_FILE_TMPDIR/sick"
 	hub_begin
-	mkdir "$D/sick" "$D/work/ran"
+	mkdir "$D/work/ran"
 	chmod 1777 "$D/work/ran"
 	for i in 0 1 2 3 4 5 6 7 8 9; do
 		mkdir "$M/executors/node$i"
@@ -23,16 +27,16 @@ setup_file() {
 
 # Each test has a keeper of its own, so that the deaths of different tests do not add up.
 setup() {
-	rm -f "$D"/sick/* "$D"/fault.*
+	rm -f "$CLOOP_UNREACHABLE"/* "$BATS_FILE_TMPDIR"/failover.*
 	[[ $BATS_TEST_DESCRIPTION == 'the hub stops'* ]] || hub_restart
 }
 
 sicken() {
-	touch "$D/sick/$1"
+	touch "$CLOOP_UNREACHABLE/$1"
 }
 
 heal() {
-	rm "$D/sick/$1"
+	rm "$CLOOP_UNREACHABLE/$1"
 	eventually has_node_state "$1" ready
 }
 
@@ -204,7 +208,7 @@ acknowledged() {
 	for i in 1 2 3; do
 		sicken node7
 		sleep 0.4
-		rm "$D/sick/node7"
+		rm "$CLOOP_UNREACHABLE/node7"
 		sleep 0.4
 	done
 	sicken node7
@@ -230,7 +234,7 @@ acknowledged() {
 	refused EBUSY '' rmdir "$M/sessions/waiting"
 	hub_kill
 	equal "$(now waiting state)" pending
-	rm "$D/sick/node8"
+	rm "$CLOOP_UNREACHABLE/node8"
 	equal "$(ended waiting) $(now waiting attempts/2/executor) $(now waiting error)" '7 node8 '
 	begun_once_an_attempt waiting
 }
@@ -279,7 +283,7 @@ dies_at() {
 	start "$(counting "$id" 2 9)" node5 > /dev/null
 	eventually grep -q began "$D/work/ran/$id"
 	before=$(hub_pid)
-	echo 1 > "$D/fault.$1"
+	echo 1 > "$BATS_FILE_TMPDIR/$1"
 	sicken node5
 	eventually hub_is_other "$before"
 	echo "$before" >> "$D/killed"
@@ -304,7 +308,6 @@ dies_at() {
 @test "a hub that dies when the next attempt was launched" { dies_at failover.launched; }
 
 @test "the hub stops and leaves nothing" {
-	rm -f "$D"/fault.*
 	hub_end
 }
 

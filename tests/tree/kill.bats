@@ -208,13 +208,10 @@ wait_killer() {
 }
 
 @test "a killed launcher is another one; what runs goes on, and starts are taken again" {
-	local id launcher pid
+	local id
 
 	id=$(start "$(script "while [ ! -e $D/work/launched ]; do sleep 0.05; done; exit 12")")
-	for pid in $(<"/proc/$(keeper)/task/$(keeper)/children"); do
-		[[ $(tr '\0' ' ' < "/proc/$pid/cmdline") != cloop-launcher* ]] || launcher=$pid
-	done
-	kill -9 "$launcher"
+	kill -9 "$(launcher_pid)"
 	equal "$(ended "$(start "$(spec /bin/sh -c 'exit 13')")")" 13
 	equal "$(now "$id" state)" running
 	touch "$D/work/launched"

@@ -29,6 +29,19 @@ limited() {
 	equal "$(ended "$(start "$(limited 'exit 4' '{pids: 0, memory_mb: 0}')")")" 4
 }
 
+@test "the next hub knows what the launcher can do before it says so again" {
+	local before launcher
+
+	before=$(cat "$M/executors/local/capabilities")
+	launcher=$(launcher_pid)
+	kill -STOP "$launcher"
+	hub_kill
+	equal "$(cat "$M/executors/local/capabilities")" "$before"
+	refused EOPNOTSUPP resource_limits.disk_mb put "$M/executors/local/start" "$(limited 'exit 3' '{disk_mb: 1}')"
+	kill -CONT "$launcher"
+	equal "$(ended "$(start "$(spec /bin/sh -c 'exit 5')")")" 5
+}
+
 @test "too much memory ends the workload: 137, cause oom" {
 	local id
 

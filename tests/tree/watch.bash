@@ -77,16 +77,7 @@ watched_is() {
 }
 
 nudger_pid() {
-	local pid
-
-	# shellcheck disable=SC2013
-	for pid in $(cat "/proc/$(keeper)/task/$(keeper)/children"); do
-		if [[ $(tr '\0' ' ' < "/proc/$pid/cmdline") == 'cloopd: nudger '* ]]; then
-			printf '%s\n' "$pid"
-			return
-		fi
-	done
-	return 1
+	keepers_child 'cloopd: nudger'
 }
 
 # gate: a script that runs until `open_gate NAME`, printing what is said to it meanwhile.

@@ -25,9 +25,11 @@ struct fake {
 	bool unsupervised; /* nobody could be signalled: the launch is not there yet */
 };
 
-static void fake_capabilities(struct driver *d, struct capabilities *ret)
+static void fake_capabilities(struct driver *d, const struct executor_config *config,
+			      struct capabilities *ret)
 {
 	(void)d;
+	(void)config;
 	*ret = (struct capabilities){.isolation = ISOLATION_NONE};
 }
 

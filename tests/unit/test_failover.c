@@ -33,9 +33,11 @@ struct daemon {
 	char log[8192];
 };
 
-static void fake_capabilities(struct driver *d, struct capabilities *ret)
+static void fake_capabilities(struct driver *d, const struct executor_config *config,
+			      struct capabilities *ret)
 {
 	(void)d;
+	(void)config;
 	*ret = (struct capabilities){.isolation = ISOLATION_NONE};
 }
 
