@@ -76,6 +76,21 @@ int failover_place(struct hub *hub, const struct dispatch_placing *placing, stru
 	}
 }
 
+void failover_fleet_changed(struct hub *hub, const struct fleet_change *change)
+{
+	const struct executor *e = fleet_get(hub->fleet, change->serial);
+	bool told = change->transition.changed || change->kind == FLEET_CONFIGURE ||
+		    change->kind == FLEET_ADD;
+
+	if (!e || !told)
+		return;
+	enum node_state state = node_state_parse(e->record.health.state);
+	if (state == NODE_UNREACHABLE)
+		dispatch_executor_lost(hub->dispatch, change->serial);
+	else if (e->driver && node_state_schedulable(state))
+		dispatch_executor_fit(hub->dispatch);
+}
+
 /* --- names ---------------------------------------------------------------------------------- */
 
 static void link_of(const struct session *s, int64_t executor_serial, struct node *ret_dir,
