@@ -336,7 +336,7 @@ void live_fence(struct dispatch *d, struct live *l)
 	if (!e || !e->driver || !e->driver->ready)
 		return;
 	int r = e->driver->ops->adopt(e->driver, (uint32_t)l->row.serial, (uint32_t)l->from_attempt,
-				      &found, &err);
+				      &e->config, &found, &err);
 	if (r < 0)
 		return; /* asked again at the next tick */
 	if (found)

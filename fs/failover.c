@@ -32,6 +32,8 @@ static int requirements_of(const struct dispatch_placing *placing, struct requir
 static int check(const struct executor *e, const struct dispatch_placing *placing, struct error *err)
 {
 	const struct executor_launch launch = {
+		.executor = e->record.name,
+		.handle = "",
 		.spec = placing->spec,
 		.config = &e->config,
 		.uid = placing->session->uid,

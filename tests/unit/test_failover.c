@@ -58,18 +58,23 @@ static int fake_launch(struct driver *d, const struct executor_launch *launch, s
 	assert_int_equal(launch->n_groups, 2);
 	assert_int_equal(launch->groups[1], 27);
 	assert_int_equal(launch->uid, 10);
+	char handle[SESSION_HANDLE_ID_MAX];
+	(void)snprintf(handle, sizeof(handle), "one.%u", launch->attempt);
+	assert_string_equal(launch->handle, handle);
 	f->launches++;
 	f->attempt = launch->attempt;
 	return 0;
 }
 
-static int fake_adopt(struct driver *d, uint32_t serial, uint32_t attempt, bool *ret, struct error *err)
+static int fake_adopt(struct driver *d, uint32_t serial, uint32_t attempt,
+		      const struct executor_config *config, bool *ret, struct error *err)
 {
 	struct fake *f = (struct fake *)d;
 
 	(void)serial;
 	(void)attempt;
 	(void)err;
+	assert_string_equal(config->kind, "fake");
 	f->adoptions++;
 	*ret = f->found;
 	return 0;
