@@ -5,11 +5,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/random.h>
 
 #include "core/clock.h"
 #include "core/disk_floor.h"
 #include "core/dispatch_internal.h"
+#include "core/failover.h"
 #include "core/fault.h"
 #include "core/fleet_policy.h"
 #include "core/store/store.h"
@@ -53,6 +53,8 @@ static void live_free(struct live *l)
 	session_clear(&l->row);
 	(void)spec_free(l->spec);
 	free(l->lost_reason);
+	free(l->from);
+	free(l->end_reason);
 	while (l->waiters) {
 		struct start_waiter *w = l->waiters;
 
@@ -89,18 +91,29 @@ static int live_add(struct dispatch *d, struct live *l)
 		d->first = l;
 	d->last = l;
 	d->n_live++;
-	struct executor *e = executor_of(d, l);
+	live_count(d, l, l->row.executor_serial);
+	return 0;
+}
+
+void live_count(struct dispatch *d, struct live *l, int64_t executor_serial)
+{
+	struct executor *before = fleet_get(d->fleet, l->counted);
+	struct executor *e = fleet_get(d->fleet, executor_serial);
+
+	if (before)
+		before->inflight--;
 	if (e)
 		e->inflight++;
+	/* What an earlier hub left there is no change. */
+	if (before)
+		before->inflight_ns = clock_now_ns();
 	if (e && !l->adopted)
 		e->inflight_ns = clock_now_ns();
-	return 0;
+	l->counted = executor_serial;
 }
 
 void live_drop(struct dispatch *d, struct live *l)
 {
-	struct executor *e = executor_of(d, l);
-
 	(void)tdelete(l, &d->by_serial, by_serial);
 	(void)tdelete(l, &d->by_name, by_name);
 	if (l->prev)
@@ -112,57 +125,8 @@ void live_drop(struct dispatch *d, struct live *l)
 	else
 		d->last = l->prev;
 	d->n_live--;
-	if (e && !l->finished) {
-		e->inflight--;
-		e->inflight_ns = clock_now_ns();
-	}
+	live_count(d, l, 0);
 	live_free(l);
-}
-
-/* --- names ---------------------------------------------------------------------------------- */
-
-static const char base32[] = "abcdefghijklmnopqrstuvwxyz234567";
-
-#define AUTO_NAME_CHARS 16
-
-static void automatic_name(char buf[static SESSION_ID_MAX + 1])
-{
-	unsigned char random[AUTO_NAME_CHARS];
-
-	/* Cannot fail or block once the machine has seeded itself; 80 bits do not meet by chance. */
-	while (getrandom(random, sizeof(random), 0) != (ssize_t)sizeof(random))
-		;
-	memcpy(buf, "s-", 2);
-	for (size_t i = 0; i < AUTO_NAME_CHARS; i++)
-		buf[2 + i] = base32[random[i] % 32];
-	buf[2 + AUTO_NAME_CHARS] = '\0';
-}
-
-static bool has_automatic_form(const char *name)
-{
-	return strlen(name) == 2 + AUTO_NAME_CHARS && strncmp(name, "s-", 2) == 0 &&
-	       strspn(name + 2, base32) == AUTO_NAME_CHARS;
-}
-
-static int check_chosen_name(const char *name, struct error *err)
-{
-	static const char allowed[] = "abcdefghijklmnopqrstuvwxyz0123456789._-";
-	size_t len = strlen(name);
-	int r = 0;
-
-	if (len < 1 || len > SESSION_ID_MAX || strspn(name, allowed) != len ||
-	    strchr("._-", name[0])) {
-		r = error_set_kind(err, EINVAL, ERROR_INVALID_SPEC, "not a session id");
-		error_remedy(err, "use 1 to 64 of a-z, 0-9, dot, underscore and dash, beginning with a "
-				  "letter or digit");
-	} else if (has_automatic_form(name)) {
-		r = error_set_kind(err, EINVAL, ERROR_INVALID_SPEC,
-				   "has the form of an automatic session id");
-		error_remedy(err, "choose another one");
-	}
-	if (r < 0)
-		error_field(err, "labels.%s", SESSION_LABEL);
-	return r;
 }
 
 /* --- answers -------------------------------------------------------------------------------- */
@@ -211,7 +175,7 @@ void dispatch_say(struct dispatch *d, const struct live *l, const char *what, co
 
 /* --- launching ------------------------------------------------------------------------------ */
 
-static size_t parse_groups(const char *text, uint32_t **ret)
+size_t dispatch_parse_groups(const char *text, uint32_t **ret)
 {
 	size_t n = text[0] ? 1 : 0, i = 0;
 
@@ -280,7 +244,7 @@ void live_launch(struct dispatch *d, struct live *l)
 		launch_refused(d, l, &err);
 		return;
 	}
-	size_t n_groups = parse_groups(l->row.groups, &groups);
+	size_t n_groups = dispatch_parse_groups(l->row.groups, &groups);
 	const struct executor_launch launch = {
 		.serial = (uint32_t)l->row.serial,
 		.attempt = (uint32_t)l->row.attempt,
@@ -453,7 +417,7 @@ int dispatch_start(struct dispatch *d, struct dispatch_start *start, dispatch_st
 	if (!text)
 		return error_oom(err);
 	if (chosen) {
-		r = check_chosen_name(chosen, err);
+		r = dispatch_check_name(chosen, err);
 		if (r < 0)
 			return r;
 		(void)snprintf(name, sizeof(name), "%s", chosen);
@@ -462,7 +426,7 @@ int dispatch_start(struct dispatch *d, struct dispatch_start *start, dispatch_st
 		if (r <= 0)
 			return r;
 	} else {
-		automatic_name(name);
+		dispatch_make_name(name);
 	}
 	struct executor *executor = start->executor;
 	r = executor ? 0 : start->choose(start->choose_user, &executor, err);
@@ -573,7 +537,7 @@ static void on_started(void *user, uint32_t serial, const struct executor_starte
 	struct dispatch *d = user;
 	struct live *l = live_get(d, serial);
 
-	if (!l || l->phase != PHASE_LAUNCHING)
+	if (!l || live_moving_started(d, l, started) || l->phase != PHASE_LAUNCHING)
 		return;
 	(void)fault_point("launch.started");
 	live_running(d, l, started);
@@ -587,7 +551,7 @@ static void on_failed(void *user, uint32_t serial, const struct error *err)
 	struct live *l = live_get(d, serial);
 
 	(void)fault_point("launch.failed");
-	if (l && l->phase == PHASE_LAUNCHING)
+	if (l && !live_moving_failed(d, l, err) && l->phase == PHASE_LAUNCHING)
 		launch_refused(d, l, err);
 }
 
@@ -596,7 +560,8 @@ static void on_ended(void *user, uint32_t serial, const struct executor_exit *en
 	struct dispatch *d = user;
 	struct live *l = live_get(d, serial);
 
-	if (!l || (l->phase != PHASE_RUNNING && l->phase != PHASE_LAUNCHING))
+	if (!l || live_moving_ended(d, l, ended) ||
+	    (l->phase != PHASE_RUNNING && l->phase != PHASE_LAUNCHING))
 		return;
 	(void)fault_point("end.told");
 	if (ended->cause == SESSION_CAUSE_LOST) {
@@ -633,7 +598,9 @@ static void on_ready(void *user, struct driver *driver)
 		struct executor *e = executor_of(d, l);
 
 		next = l->next;
-		if (e && e->driver == driver && l->phase == PHASE_LAUNCHING)
+		if (l->phase == PHASE_FENCING && l->from_serial)
+			live_fence(d, l);
+		else if (e && e->driver == driver && l->phase == PHASE_LAUNCHING)
 			live_resolve(d, l);
 		else if ((!e || !e->driver) && l->phase == PHASE_LAUNCHING)
 			live_orphaned(d, l);
@@ -667,6 +634,7 @@ int dispatch_new(struct store *store, struct fleet *fleet, const char *boot_id,
 	d->fleet = fleet;
 	d->hooks = hooks;
 	d->user = user;
+	d->max_attempts = FAILOVER_ATTEMPTS_DEFAULT;
 	d->limits = (struct dispatch_limits){.log_quota_bytes = LOG_QUOTA_DEFAULT,
 					     .disk_free_bytes = INT64_MAX};
 	d->boot_id = strdup(boot_id);
@@ -736,6 +704,9 @@ int dispatch_load(struct dispatch *d, int64_t changed_ns, struct error *err)
 			live_free(l);
 			return error_oom(err);
 		}
+		r = live_recover(d, l, err);
+		if (r < 0)
+			return r;
 	}
 	return 0;
 }
@@ -769,7 +740,7 @@ void dispatch_each_live(struct dispatch *d, int64_t executor_serial,
 {
 	for (struct live *l = d->first; l; l = l->next)
 		if (l->visible && !l->finished &&
-		    (executor_serial == 0 || l->row.executor_serial == executor_serial) &&
+		    (executor_serial == 0 || l->counted == executor_serial) &&
 		    !fn(user, &l->row))
 			return;
 }
