@@ -412,7 +412,8 @@ static int fill_row(struct dispatch *d, struct live *l, const struct dispatch_st
 								   : LOG_QUOTA_DEFAULT);
 	row->origin_mount = start->origin_mount;
 	row->origin_unique = start->origin_unique;
-	row->project_path = strdup("");
+	row->project_path = strdup(start->project_path ? start->project_path : "");
+	row->project_serial = start->project_serial;
 	row->error = strdup("");
 	row->requirements = strdup(start->requirements ? start->requirements : "");
 	row->start_file = start->start_file;
@@ -514,13 +515,13 @@ void dispatch_taken_back(struct dispatch *d, uint32_t serial)
 	if (!l)
 		return;
 	AUTO_FREE char *name = strdup(l->row.name);
-	int64_t executor = l->row.executor_serial;
+	int64_t executor = l->row.executor_serial, project = l->row.project_serial;
 
 	answer_waiters(l, &l->start_error);
 	/* Whoever is woken now must not find it any more. */
 	live_drop(d, l);
 	d->changed_ns = clock_now_ns();
-	d->hooks->removed(d->user, serial, name ? name : "", executor);
+	d->hooks->removed(d->user, serial, name ? name : "", executor, project);
 	d->hooks->inflight(d->user, executor);
 	d->hooks->forget(d->user, serial);
 }
@@ -757,4 +758,13 @@ int64_t dispatch_last_serial(const struct dispatch *d)
 size_t dispatch_count_live(const struct dispatch *d)
 {
 	return d->n_live;
+}
+
+size_t dispatch_count_project(const struct dispatch *d, int64_t project_serial)
+{
+	size_t n = 0;
+
+	for (const struct live *l = d->first; l; l = l->next)
+		n += !l->finished && l->row.project_serial == project_serial;
+	return n;
 }

@@ -17,6 +17,7 @@
 #include "core/dispatch.h"
 #include "core/owner.h"
 #include "core/fleet.h"
+#include "core/project.h"
 #include "core/store/event.h"
 #include "core/store/journal.h"
 #include "core/store/store.h"
@@ -29,6 +30,7 @@
 #include "fs/context.h"
 #include "fs/follow.h"
 #include "fs/logs.h"
+#include "fs/projects.h"
 #include "fs/transaction.h"
 #include "fs/tree.h"
 #include "fs/watch.h"
@@ -127,9 +129,12 @@ static void session_created(void *user, uint32_t serial, const char *name)
 		      (struct node){.kind = NODE_SESSION, .serial = serial});
 	if (s)
 		watch_created(hub, links_of(s->executor_serial), name, link_node(serial));
+	if (s)
+		projects_session_created(hub, s->project_serial, serial, name);
 }
 
-static void session_removed(void *user, uint32_t serial, const char *name, int64_t executor_serial)
+static void session_removed(void *user, uint32_t serial, const char *name, int64_t executor_serial,
+			    int64_t project_serial)
 {
 	struct hub *hub = user;
 
@@ -138,6 +143,7 @@ static void session_removed(void *user, uint32_t serial, const char *name, int64
 	area_header(hub->area)->sessions_ns = dispatch_changed_ns(hub->dispatch);
 	if (executor_serial)
 		watch_deleted(hub, links_of(executor_serial), name, link_node(serial));
+	projects_session_removed(hub, project_serial, serial, name);
 	watch_deleted(hub, (struct node){.kind = NODE_SESSIONS}, name,
 		      (struct node){.kind = NODE_SESSION, .serial = serial});
 	follow_wake(hub, NODE_LIVE_SESSION, serial);
@@ -532,6 +538,9 @@ static int prepare_domain(struct process *p, struct error *err)
 		return r;
 	p->drivers[0] = localprocess_driver(p->localprocess);
 	r = fleet_load(hub->fleet, store_reader(hub->store), err);
+	hub->projects = projects_new();
+	if (r >= 0)
+		r = hub->projects ? projects_load(hub->projects, store_reader(hub->store), err) : error_oom(err);
 	return r < 0 ? r : dispatch_load(hub->dispatch, area_header(hub->area)->sessions_ns, err);
 }
 
@@ -650,6 +659,7 @@ static void tear_down(struct process *p)
 	hub->logs = logs_free(hub->logs);
 	hub->dispatch = dispatch_free(hub->dispatch);
 	hub->fleet = fleet_free(hub->fleet);
+	hub->projects = projects_free(hub->projects);
 	hub->wire = wire_free(hub->wire);
 	hub->follow = follow_free(hub->follow);
 	hub->prune = prune_free(hub->prune);

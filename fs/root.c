@@ -240,8 +240,8 @@ static const struct node_file root_files[] = {
 	 .doc = "The same as {\"file\",\"errno\",\"reason\",\"field\",\"remedy\",\"at\"}."},
 	{.name = "events", .type = FILE_LOG, .mode = 0440, .owner = OWNER_ADMIN, .size = size_events,
 	 .pread = pread_events, .changed = hub_changed,
-	 .doc = "One JSON object a line: executors that come, go and change state, sessions that start and "
-		"end."},
+	 .doc = "One JSON object a line: executors that come, go and change state, projects and configs that "
+		"change, sessions that start and end."},
 	{.name = "default", .type = FILE_LINK, .render = render_default, .absent = default_absent,
 	 .doc = "Link to the default executor; absent when there is none."},
 	{.name = "default_id", .type = FILE_CONTROL, .mode = 0664, .owner = OWNER_ADMIN,
@@ -262,6 +262,8 @@ static const struct node_file root_files[] = {
 	 .execute = placing_execute_place,
 	 .doc = "Write {\"spec\",\"requirements\"}, either of them or both, to ask where that would go; "
 		"reads as {\"selected\"}, or as the rejections. Starts nothing."},
+	{.name = "projects", .type = FILE_DIR, .child = NODE_PROJECTS, .fixed = true,
+	 .doc = "Where work belongs."},
 };
 
 const struct node_dir root_dir = {

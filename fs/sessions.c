@@ -14,6 +14,7 @@
 #include "fs/context.h"
 #include "fs/live.h"
 #include "fs/logs.h"
+#include "fs/projects.h"
 #include "fs/tables.h"
 
 static const struct session *row_of(const struct view *v)
@@ -106,6 +107,11 @@ static int render_executor(const struct view *v, struct buf *out)
 		return -ESTALE;
 	buf_printf(out, "../../executors/%s", row->executor);
 	return out->failed;
+}
+
+static int render_project(const struct view *v, struct buf *out)
+{
+	return projects_session_link(v->hub, v->node.serial, out);
 }
 
 /* The blocking files are links into the directory that resolves names but lists nothing. */
@@ -424,6 +430,9 @@ static const struct node_file session_files[] = {
 		"Succeeds when it has ended already."},
 	{.name = "executor", .type = FILE_LINK, .owner = OWNER_SESSION, .fixed = true,
 	 .render = render_executor, .doc = "Link to the executor it was dispatched to."},
+	{.name = "project", .type = FILE_LINK, .owner = OWNER_SESSION, .absent = projects_session_has_none,
+	 .render = render_project,
+	 .doc = "Link to the project it was started in; absent when there is none, or not any more."},
 };
 
 const struct node_dir session_dir = {

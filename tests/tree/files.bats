@@ -15,8 +15,14 @@ setup_file() {
 	if ((EUID == 0)); then
 		WHO=alice
 	fi
-	DONE=$(start "$(script 'echo out; echo err >&2; head -c 9000 /dev/zero | tr "\0" x; exit 3' \
-		'{labels: {"cloop.session": "done"}}')" second)
+	mkdir "$M/projects/app"
+	echo second > "$M/projects/app/binding"
+	echo '{"require_signal":true}' > "$M/projects/app/requirements"
+	DONE=done
+	put "$M/projects/app/start" "$(script \
+		'echo out; echo err >&2; head -c 9000 /dev/zero | tr "\0" x; exit 3' \
+		'{labels: {"cloop.session": "done"}}')"
+	echo /srv/app > "$M/projects/app/path"
 	RUNS=$(start "$(spec /bin/sleep 1000)" second)
 	ended "$DONE"
 	export DONE RUNS WHO
@@ -38,6 +44,7 @@ path_of() {
 	local path=$1/$2
 
 	path=${path//<id>/$3}
+	path=${path//<name>/$3}
 	path=${path#/}
 	echo "${path#/}"
 }
@@ -46,6 +53,7 @@ object_of() {
 	case $1 in
 	/executors/*) echo second ;;
 	/.live/executors/*) echo second ;;
+	/projects/*) echo app ;;
 	*) echo "$DONE" ;;
 	esac
 }
@@ -72,7 +80,7 @@ content() {
 	//events)
 		equal "$(jq -s 'map(.seq) == [range(1; length + 1)]' <<< "$text")" true &&
 			equal "$(jq -rs 'map(.type) | unique | join(" ")' <<< "$text")" \
-				'executor.added executor.default executor.registered session.ended session.started' &&
+				'config.project_added config.project_binding config.project_path config.project_requirements executor.added executor.default executor.registered session.ended session.started' &&
 			equal "$(jq -s 'map(has("at") and has("uid")) | all' <<< "$text")" true &&
 			equal "$(jq -c "select(.session == \"$DONE\" and .type == \"session.ended\") |
 				[.executor_id, .attempt, .state, .cause, .exit_code]" <<< "$text")" \
@@ -134,6 +142,14 @@ content() {
 	/sessions/\<id\>/wait) equal "$text" "../../.live/sessions/$DONE/wait" ;;
 	/sessions/\<id\>/signal) equal "$text" '' ;;
 	/sessions/\<id\>/executor) equal "$text" ../../executors/second ;;
+	/sessions/\<id\>/project) equal "$text" ../../projects/app ;;
+	/projects/\<name\>/path) equal "$text" /srv/app ;;
+	/projects/\<name\>/binding) equal "$text" second ;;
+	/projects/\<name\>/requirements) equal "$text" '{"require_signal":true}' ;;
+	/projects/\<name\>/executor) equal "$text" ../../executors/second ;;
+	/projects/\<name\>/start)
+		equal "$(jq -c '[.session, .handle.executor_id]' <<< "$text")" "[\"$DONE\",\"second\"]"
+		;;
 	*) fail "no test knows what $row reads as" ;;
 	esac
 }
@@ -164,12 +180,13 @@ read_row() {
 @test "the tables show every entry of every directory, and no other" {
 	local dir wanted
 
-	for dir in / /executors/\<id\> /sessions/\<id\>; do
+	for dir in / /executors/\<id\> /sessions/\<id\> /projects/\<name\>; do
 		wanted=$(rows | awk -v dir="$dir" '$1 == dir { print $2 }' | sort)
 		equal "$(ls -A "$M/$(path_of "$dir" '' "$(object_of "$dir")")" | sort)" "$wanted"
 	done
 	equal "$(ls "$M/executors" | xargs)" 'local second'
 	equal "$(ls "$M/sessions" | xargs)" "$DONE $RUNS"
+	equal "$(ls "$M/projects") $(ls "$M/projects/app/sessions")" "app $DONE"
 	equal "$(ls "$M/executors/second/sessions")" "$RUNS"
 	equal "$(readlink "$M/executors/second/sessions/$RUNS")" "../../../sessions/$RUNS"
 	equal "$(ls -A "$M/.live" "$M/.live/sessions" "$M/.live/sessions/$DONE" "$M/.live/executors/local" |
@@ -295,7 +312,7 @@ is_newer() {
 		case $kind in
 		control | transaction | document) equal "$got" 0 || fail "$path" ;;
 		directory) equal "$got" EISDIR || fail "$path" ;;
-		*) [[ $name == default || $name == executor ]] || equal "$got" EACCES || fail "$path" ;;
+		*) [[ $name == default || $name == executor || $name == project ]] || equal "$got" EACCES || fail "$path" ;;
 		esac
 	done < <(rows)
 }
