@@ -122,10 +122,10 @@ static json_t *require_call(json_t *input)
 		return NULL;
 	read_bindings(input, "secrets", &spec->secrets, &spec->n_secrets);
 	int r = revocation_require("e", "driver", &revoker, spec, &detail, &err);
-	AUTO_JSON json_t *answer = verdict(r, &err);
+	AUTO_JSON json_t *answer = verdict_to_json(r, &err);
 	if (r < 0 && answer &&
 	    (json_put_bool(answer, "detail_empty", !text_or_empty(detail)[0]) < 0 ||
-	     json_put_new(answer, "error", sentence(&err)) < 0))
+	     json_put_new(answer, "error", verdict_sentence(&err)) < 0))
 		return NULL;
 	return take_ptr(answer);
 }
