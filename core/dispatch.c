@@ -162,6 +162,13 @@ static int check_chosen_name(const char *name, struct error *err)
 	return r;
 }
 
+int dispatch_check_id(const struct spec *spec, struct error *err)
+{
+	const char *chosen = spec_label(spec, SESSION_LABEL);
+
+	return chosen ? check_chosen_name(chosen, err) : 0;
+}
+
 /* --- answers -------------------------------------------------------------------------------- */
 
 static int waiter_add(struct live *l, dispatch_started_fn *done, void *user)
@@ -440,7 +447,7 @@ int dispatch_start(struct dispatch *d, struct dispatch_start *start, dispatch_st
 	if (!text)
 		return error_oom(err);
 	if (chosen) {
-		r = check_chosen_name(chosen, err);
+		r = dispatch_check_id(start->spec, err);
 		if (r < 0)
 			return r;
 		(void)snprintf(name, sizeof(name), "%s", chosen);

@@ -118,6 +118,9 @@ extern const struct executor_events dispatch_events;
 int dispatch_start(struct dispatch *d, struct dispatch_start *start, dispatch_started_fn *done,
 		   void *user, struct error *err);
 
+/* Whether the id that a spec chooses, if it does, is one: EINVAL with the field. */
+int dispatch_check_id(const struct spec *spec, struct error *err);
+
 /*
  * For a replayed request: when an earlier hub wrote its session, done() follows as if this hub had.
  * Returns false when there is none.

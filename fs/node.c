@@ -66,6 +66,7 @@ const struct node_dir *node_dir(enum node_kind kind)
 		[NODE_PROJECT] = &project_dir,
 		[NODE_PROJECT_SESSIONS] = &project_sessions_dir,
 		[NODE_PROJECT_SESSION] = &project_session_dir,
+		[NODE_CHECK] = &check_dir,
 	};
 
 	return kind < NODE_KINDS ? dirs[kind] : NULL;

@@ -44,6 +44,7 @@ enum node_kind {
 	NODE_PROJECT,          /* serial: the project's */
 	NODE_PROJECT_SESSIONS, /* serial: the project's */
 	NODE_PROJECT_SESSION,  /* one link in there; serial: the session's */
+	NODE_CHECK,
 	NODE_KINDS,
 };
 

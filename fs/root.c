@@ -264,6 +264,8 @@ static const struct node_file root_files[] = {
 		"reads as {\"selected\"}, or as the rejections. Starts nothing."},
 	{.name = "projects", .type = FILE_DIR, .child = NODE_PROJECTS, .fixed = true,
 	 .doc = "Where work belongs."},
+	{.name = "check", .type = FILE_DIR, .child = NODE_CHECK, .fixed = true,
+	 .doc = "Dry runs: what the rules say of a document."},
 };
 
 const struct node_dir root_dir = {

@@ -20,5 +20,6 @@ extern const struct node_dir projects_dir;          /* projects.c */
 extern const struct node_dir project_dir;           /* projects.c */
 extern const struct node_dir project_sessions_dir;  /* projects.c */
 extern const struct node_dir project_session_dir;   /* projects.c */
+extern const struct node_dir check_dir;             /* check.c */
 
 #endif

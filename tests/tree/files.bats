@@ -89,7 +89,7 @@ content() {
 	//default) equal "$text" executors/local ;;
 	//default_id) equal "$text" local ;;
 	# Nobody has written to them yet.
-	//start | //place) equal "$text" '' ;;
+	//start | //place | /check/*) equal "$text" '' ;;
 	/executors/\<id\>/config)
 		equal "$text" '{"kind":"localprocess","labels":{"zone":"b"},"max_concurrent":3,"log_quota_bytes":4096}'
 		;;
@@ -180,7 +180,7 @@ read_row() {
 @test "the tables show every entry of every directory, and no other" {
 	local dir wanted
 
-	for dir in / /executors/\<id\> /sessions/\<id\> /projects/\<name\>; do
+	for dir in / /executors/\<id\> /sessions/\<id\> /projects/\<name\> /check; do
 		wanted=$(rows | awk -v dir="$dir" '$1 == dir { print $2 }' | sort)
 		equal "$(ls -A "$M/$(path_of "$dir" '' "$(object_of "$dir")")" | sort)" "$wanted"
 	done
