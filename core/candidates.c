@@ -4,7 +4,6 @@
 #include <stdlib.h>
 
 #include "core/json.h"
-#include "core/policy.h"
 
 void candidates_clear(struct candidates *c)
 {
@@ -129,22 +128,6 @@ static int isolated_ids(const struct candidates *c, char ***ret, size_t *ret_n)
 	*ret = ids;
 	*ret_n = n;
 	return 0;
-}
-
-int fleet_check_policy(struct fleet *fleet, const struct executor *e, bool host_allowed,
-		       const char *project_path, struct error *err)
-{
-	AUTO_CANDIDATES struct candidates c = {0};
-	AUTO_FREE char **ids = NULL;
-	struct candidate candidate;
-	size_t n = 0;
-
-	fill(&candidate, e);
-	if (host_allowed || isolation_isolates_from_host(candidate.capabilities.isolation))
-		return 0;
-	if (candidates_gather(fleet, &c) < 0 || isolated_ids(&c, &ids, &n) < 0)
-		return error_oom(err);
-	return host_execution_deny(e->record.name, project_path, NULL, ids, n, err);
 }
 
 int fleet_check_bound(struct fleet *fleet, const struct executor *bound,

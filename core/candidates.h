@@ -47,13 +47,6 @@ int fleet_select(struct fleet *fleet, const struct requirements *req, bool host_
 json_t *fleet_survey(struct fleet *fleet, const struct requirements *req, bool host_allowed);
 
 /*
- * Whether the policy lets this executor take work: EACCES, ERROR_HOST_EXECUTION_DENIED with the
- * executors that isolate named, when it does not isolate and host execution is denied.
- */
-int fleet_check_policy(struct fleet *fleet, const struct executor *e, bool host_allowed,
-		       const char *project_path, struct error *err);
-
-/*
  * CheckSandboxSupport of one executor: what it is counts, not its health or load. Its labels,
  * programs and memory do count, as those of any candidate. Errors as placement_check_bound(), with
  * the executors that isolate named.

@@ -8,7 +8,9 @@
 #include <sys/random.h>
 
 #include "core/clock.h"
+#include "core/disk_floor.h"
 #include "core/dispatch_internal.h"
+#include "core/fleet_policy.h"
 #include "core/store/store.h"
 
 /* --- the tables ----------------------------------------------------------------------------- */
@@ -274,6 +276,10 @@ void live_launch(struct dispatch *d, struct live *l)
 		launch_refused(d, l, &err);
 		return;
 	}
+	if (fleet_check_host(d->fleet, e, l->row.project_path, &err) < 0) {
+		launch_refused(d, l, &err);
+		return;
+	}
 	if (!e->driver->ready)
 		return; /* resolved when it is */
 	if (!l->spec && spec_parse(l->row.spec, strlen(l->row.spec), &l->spec, &err) < 0) {
@@ -416,7 +422,7 @@ static int fill_row(struct dispatch *d, struct live *l, const struct dispatch_st
 	row->attempt = 1;
 	row->created_at_ns = clock_now_ns();
 	row->log_quota_bytes = (int64_t)(e->config.log_quota_bytes ? e->config.log_quota_bytes
-								   : LOG_QUOTA_DEFAULT);
+								   : d->limits.log_quota_bytes);
 	row->origin_mount = start->origin_mount;
 	row->origin_unique = start->origin_unique;
 	row->project_path = strdup(start->project_path ? start->project_path : "");
@@ -460,13 +466,17 @@ int dispatch_start(struct dispatch *d, struct dispatch_start *start, dispatch_st
 	}
 	struct executor *executor = start->executor;
 	r = executor ? 0 : start->choose(start->choose_user, &executor, err);
-	if (r == 0)
+	if (r >= 0)
+		r = fleet_check_host(d->fleet, executor, start->project_path, err);
+	if (r >= 0)
 		r = executor_check_schedulable(executor, err);
+	if (r >= 0)
+		r = disk_floor_check(d->limits.disk_free_bytes, d->limits.disk_floor_bytes, err);
 	if (r < 0)
 		return r;
 
 	const struct executor_launch launch = {
-		.spec = start->spec, .config = &start->executor->config,
+		.spec = start->spec, .config = &executor->config,
 		.uid = start->uid, .gid = start->gid,
 		.groups = start->groups, .n_groups = start->n_groups,
 	};
@@ -652,6 +662,8 @@ int dispatch_new(struct store *store, struct fleet *fleet, const char *boot_id,
 	d->fleet = fleet;
 	d->hooks = hooks;
 	d->user = user;
+	d->limits = (struct dispatch_limits){.log_quota_bytes = LOG_QUOTA_DEFAULT,
+					     .disk_free_bytes = INT64_MAX};
 	d->boot_id = strdup(boot_id);
 	if (!d->boot_id) {
 		(void)dispatch_free(d);
@@ -659,6 +671,11 @@ int dispatch_new(struct store *store, struct fleet *fleet, const char *boot_id,
 	}
 	*ret = d;
 	return 0;
+}
+
+struct dispatch_limits *dispatch_limits(struct dispatch *d)
+{
+	return &d->limits;
 }
 
 static void nothing(void *node)

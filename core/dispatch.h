@@ -57,6 +57,12 @@ struct dispatch_hooks {
 	void (*forget)(void *user, uint32_t serial);
 };
 
+/* What new sessions are measured against. The hub keeps it up to date, from its settings and the disk. */
+struct dispatch_limits {
+	uint64_t log_quota_bytes; /* of those whose executor says none */
+	int64_t disk_free_bytes, disk_floor_bytes; /* core/disk_floor.h */
+};
+
 /* Who asks for a launch, and with what. Everything is borrowed for the call. */
 struct dispatch_start {
 	struct executor *executor; /* NULL: choose() names it */
@@ -95,6 +101,9 @@ int dispatch_new(struct store *store, struct fleet *fleet, const char *boot_id,
 		 const struct dispatch_hooks *hooks, void *user, struct dispatch **ret,
 		 struct error *err);
 struct dispatch *dispatch_free(struct dispatch *d);
+
+/* To be read and changed by whoever has d. At first: the default quota, and no floor. */
+struct dispatch_limits *dispatch_limits(struct dispatch *d);
 
 /*
  * Reads the live rows; resolving them begins when their driver is ready. changed_ns: when a session

@@ -63,6 +63,7 @@ struct dispatch {
 	size_t n_live;
 	int64_t last_serial;
 	int64_t changed_ns;
+	struct dispatch_limits limits;
 
 	struct session cache[SESSION_CACHE]; /* by serial; serial 0: empty */
 	/* By hash of the name: the serial of one that was put there. */

@@ -21,6 +21,7 @@ struct fleet {
 	char *default_id; /* "" when there is none */
 	int64_t last_serial;
 	int64_t changed_ns;
+	struct host_policy host_policy;
 };
 
 static void executor_free(struct executor *e)
@@ -140,6 +141,11 @@ struct driver *fleet_driver(struct fleet *r, const char *kind)
 		if (strcmp(r->drivers[i]->ops->kind, kind) == 0)
 			return r->drivers[i];
 	return NULL;
+}
+
+struct host_policy *fleet_host_policy(struct fleet *r)
+{
+	return &r->host_policy;
 }
 
 int64_t fleet_changed_ns(const struct fleet *r)

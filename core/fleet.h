@@ -20,6 +20,7 @@
 #include "core/executor.h"
 #include "core/executor_config.h"
 #include "core/executor_record.h"
+#include "core/policy.h"
 
 struct fleet;
 struct store_tx;
@@ -60,6 +61,9 @@ struct driver *const *fleet_drivers(const struct fleet *r);
 
 /* The driver of a kind, NULL when this build has none. */
 struct driver *fleet_driver(struct fleet *r, const char *kind);
+
+/* Whether workloads may run without any boundary (core/policy.h, core/fleet_policy.h). */
+struct host_policy *fleet_host_policy(struct fleet *r);
 
 /* When an executor came or went, or the default changed, last. */
 int64_t fleet_changed_ns(const struct fleet *r);

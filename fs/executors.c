@@ -9,6 +9,7 @@
 #include "core/dispatch.h"
 #include "core/json.h"
 #include "core/fleet.h"
+#include "core/fleet_policy.h"
 #include "core/text.h"
 #include "fs/area.h"
 #include "fs/change.h"
@@ -240,12 +241,7 @@ static void execute_config(struct change *c, const char *text, size_t len)
 		change_refuse(c);
 		return;
 	}
-	if (e->record.kind[0] && strcmp(e->record.kind, config.kind) != 0 && e->inflight > 0) {
-		(void)error_set(&c->err, EBUSY, "the kind cannot change while %llu sessions run",
-				(unsigned long long)e->inflight);
-		error_field(&c->err, "kind");
-		error_remedy(&c->err, "echo drain > executors/%s/state, and wait for drained",
-			     e->record.name);
+	if (fleet_check_config(c->hub->fleet, e->record.name, e, &config, &c->err) < 0) {
 		change_refuse(c);
 		return;
 	}

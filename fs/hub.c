@@ -31,6 +31,7 @@
 #include "fs/follow.h"
 #include "fs/logs.h"
 #include "fs/projects.h"
+#include "fs/settings.h"
 #include "fs/transaction.h"
 #include "fs/tree.h"
 #include "fs/watch.h"
@@ -402,6 +403,8 @@ static int open_directory(const char *path, const char *name, int *ret, struct e
 struct first_op {
 	struct store_op op;
 	uint64_t mount_id;
+	uint64_t *unanswered; /* requests of an earlier hub */
+	size_t n_unanswered;
 	bool new_mount;
 	int result;
 	struct error err;
@@ -442,6 +445,8 @@ static int apply_first(struct store_tx *tx, struct store_op *op, struct error *e
 
 	if (r >= 0)
 		r = journal_purge(tx, f->mount_id, err);
+	if (r >= 0)
+		r = journal_keep(tx, f->mount_id, f->unanswered, f->n_unanswered, err);
 	if (r >= 0 && f->new_mount)
 		while ((r = event_prune(tx, EVENT_LOG_BYTES_MAX, err)) > 0)
 			;
@@ -473,8 +478,13 @@ static int prepare_store(struct process *p, struct error *err)
 	int r = store_open(path.data, &options, &hub->store, err);
 	if (r < 0)
 		return r;
+	ssize_t n = area_requests(hub->area, &first.unanswered);
+	if (n < 0)
+		return error_oom(err);
+	first.n_unanswered = (size_t)n;
 	store_submit(hub->store, &first.op);
 	store_flush(hub->store);
+	free(first.unanswered);
 	if (first.result < 0) {
 		*err = first.err;
 		return first.result;
@@ -537,6 +547,7 @@ static int prepare_domain(struct process *p, struct error *err)
 	if (r < 0)
 		return r;
 	p->drivers[0] = localprocess_driver(p->localprocess);
+	settings_apply(hub);
 	r = fleet_load(hub->fleet, store_reader(hub->store), err);
 	hub->projects = projects_new();
 	if (r >= 0)
@@ -611,6 +622,8 @@ static int serve(struct process *p, struct error *err)
 	hub->nonce = (uint16_t)(h->hub_epoch * 4099); /* apart from the clones of earlier hubs */
 	r = prepare_store(p, err);
 	if (r >= 0)
+		r = settings_begin(hub, err);
+	if (r >= 0)
 		r = prepare_domain(p, err);
 	if (r >= 0)
 		r = prepare_tree(p, err);
@@ -663,6 +676,7 @@ static void tear_down(struct process *p)
 	hub->wire = wire_free(hub->wire);
 	hub->follow = follow_free(hub->follow);
 	hub->prune = prune_free(hub->prune);
+	hub->settings = settings_free(hub->settings);
 	free(hub->scanners);
 	hub->area = area_free(hub->area);
 	p->sessions_fd = close_fd(p->sessions_fd);

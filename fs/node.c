@@ -62,6 +62,7 @@ const struct node_dir *node_dir(enum node_kind kind)
 		[NODE_LIVE_EXECUTOR] = &live_executor_dir,
 		[NODE_LIVE_SESSIONS] = &live_sessions_dir,
 		[NODE_LIVE_SESSION] = &live_session_dir,
+		[NODE_POLICY] = &policy_dir,
 		[NODE_PROJECTS] = &projects_dir,
 		[NODE_PROJECT] = &project_dir,
 		[NODE_PROJECT_SESSIONS] = &project_sessions_dir,

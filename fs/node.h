@@ -40,6 +40,7 @@ enum node_kind {
 	NODE_LIVE_EXECUTOR,
 	NODE_LIVE_SESSIONS,
 	NODE_LIVE_SESSION,
+	NODE_POLICY,
 	NODE_PROJECTS,
 	NODE_PROJECT,          /* serial: the project's */
 	NODE_PROJECT_SESSIONS, /* serial: the project's */

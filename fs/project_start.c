@@ -7,6 +7,7 @@
 
 #include "core/candidates.h"
 #include "core/dispatch.h"
+#include "core/fleet_policy.h"
 #include "core/project.h"
 #include "core/registry.h"
 #include "core/requirements.h"
@@ -95,16 +96,17 @@ static int choose(void *user, struct executor **ret, struct error *err)
 	const struct chooser *chooser = user;
 	const struct project *p = chooser->project;
 	struct hub *hub = chooser->c->hub;
-	bool host_allowed = placing_host_allowed(hub);
 	struct executor *e = NULL;
 
 	if (chooser->selects)
 		return placing_select(chooser->c, chooser->req, ret, err);
 	int r = p->binding[0] ? resolve_binding(hub, p, &e, err) : resolve_default(hub, &e, err);
+	/* Before what it lacks: who does not isolate is not to be used at all then. */
 	if (r == 0)
-		r = fleet_check_policy(hub->fleet, e, host_allowed, p->path, err);
+		r = fleet_check_host(hub->fleet, e, p->path, err);
 	if (r == 0 && p->binding[0])
-		r = fleet_check_bound(hub->fleet, e, chooser->req, host_allowed, p->path, NULL, err);
+		r = fleet_check_bound(hub->fleet, e, chooser->req, placing_host_allowed(hub), p->path, NULL,
+				      err);
 	if (r == 0)
 		*ret = e;
 	return r;

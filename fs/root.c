@@ -18,6 +18,7 @@
 #include "fs/docs.h"
 #include "fs/fleet_change.h"
 #include "fs/placing.h"
+#include "fs/settings.h"
 #include "fs/tables.h"
 #include "fs/watch.h"
 
@@ -77,6 +78,7 @@ static int render_status(const struct view *v, struct buf *out)
 	if (hub->groups_missing)
 		buf_puts(out, "warning: the groups cloop and cloop-admin do not both exist; root alone "
 			      "starts and administers (groupadd cloop; groupadd cloop-admin)\n");
+	settings_status(hub, out);
 	buf_printf(out, "%zu sessions in flight\n", dispatch_count_live(hub->dispatch));
 	watch_status(hub, out);
 	buf_puts(out, "\n");
@@ -253,6 +255,8 @@ static const struct node_file root_files[] = {
 	 .doc = "What runs and what ran."},
 	{.name = ".live", .type = FILE_DIR, .child = NODE_LIVE, .fixed = true,
 	 .doc = "Where the links to blocking files lead."},
+	{.name = "policy", .type = FILE_DIR, .child = NODE_POLICY, .fixed = true,
+	 .doc = "What may run at all."},
 	{.name = "start", .type = FILE_TRANSACTION, .mode = 0660, .owner = OWNER_CLOOP,
 	 .execute = placing_execute_start,
 	 .doc = "Write {\"spec\",\"requirements\"}, or a spec alone, to start it on the executor that fits "

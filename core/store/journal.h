@@ -38,6 +38,14 @@ int journal_get(struct store_tx *tx, uint64_t mount_id, uint64_t unique, struct 
 int journal_delete(struct store_tx *tx, uint64_t mount_id, const uint64_t *uniques, size_t n,
 		   struct error *err);
 
+/*
+ * For the start of a hub: drops the rows of this mount whose requests are not among those that are
+ * still unanswered. Somebody else answered them (with EIO, while there was no hub), or the hub died
+ * before it dropped them; either way they can never come again. Returns how many.
+ */
+int journal_keep(struct store_tx *tx, uint64_t mount_id, const uint64_t *uniques, size_t n,
+		 struct error *err);
+
 /* Drops what belongs to other mounts: their requests can never come again. Returns how many. */
 int journal_purge(struct store_tx *tx, uint64_t mount_id, struct error *err);
 

@@ -165,7 +165,8 @@ status() {
 
 # --- the hub -----------------------------------------------------------------------------------
 
-# hub_begin: makes directories and starts a hub; for setup_file. As $HUB_USER when that is set.
+# hub_begin: makes directories and starts a hub; for setup_file. As $HUB_USER when that is set. What a
+# function hub_prepare does to $D/home/etc, the configuration directory, is done before.
 hub_begin() {
 	D=$(mktemp -d "${TMPDIR:-/tmp}/cloop-tree.XXXXXX")
 	M=$D/mnt
@@ -174,7 +175,9 @@ hub_begin() {
 	mkdir "$M" "$D/work"
 	chmod 1777 "$D/work"
 	mkdir "$D/home"
-	[[ -z ${HUB_USER-} ]] || chown "${UID_OF[$HUB_USER]}" "$D/home" "$M"
+	mkdir "$D/home/etc"
+	! declare -F hub_prepare > /dev/null || hub_prepare
+	[[ -z ${HUB_USER-} ]] || chown -R "${UID_OF[$HUB_USER]}" "$D/home" "$M"
 	hub_start
 }
 

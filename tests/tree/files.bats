@@ -90,6 +90,7 @@ content() {
 	//default_id) equal "$text" local ;;
 	# Nobody has written to them yet.
 	//start | //place | /check/*) equal "$text" '' ;;
+	/policy/host_execution) equal "$text" allowed ;;
 	/executors/\<id\>/config)
 		equal "$text" '{"kind":"localprocess","labels":{"zone":"b"},"max_concurrent":3,"log_quota_bytes":4096}'
 		;;

@@ -274,6 +274,35 @@ static int journal_purge_others(struct store_tx *tx, void *arg, struct error *er
 	return journal_purge(tx, *(uint64_t *)arg, err);
 }
 
+static int journal_keep_one(struct store_tx *tx, void *arg, struct error *err)
+{
+	/* As they stand in the list of what is unanswered: 5 is, and 601 was never committed. */
+	static const uint64_t uniques[] = {5 | UINT64_C(1) << 63, 601};
+
+	return journal_keep(tx, *(uint64_t *)arg, uniques, ARRAY_SIZE(uniques), err);
+}
+
+static void what_somebody_else_answered_is_dropped(void **state)
+{
+	struct help_dir *dir = *state;
+	AUTO_STORE struct store *s = help_open(dir->db);
+	uint64_t mount = 3, other = 4;
+	struct journal_entry row = {.mount_id = mount, .op = 16}, got;
+
+	for (row.unique = 1; row.unique <= 600; row.unique++)
+		assert_int_equal(help_run(s, journal_add, &row, NULL), 0);
+	row = (struct journal_entry){.mount_id = other, .unique = 1};
+	assert_int_equal(help_run(s, journal_add, &row, NULL), 0);
+
+	assert_int_equal(help_run(s, journal_keep_one, &mount, NULL), 599);
+	assert_int_equal(journal_get(store_reader(s), mount, 5, &got, NULL), 0);
+	journal_entry_clear(&got);
+	assert_int_equal(journal_get(store_reader(s), mount, 601, &got, NULL), -ENOENT);
+	assert_int_equal(journal_get(store_reader(s), other, 1, &got, NULL), 0);
+	journal_entry_clear(&got);
+	assert_int_equal(help_run(s, journal_keep_one, &mount, NULL), 0);
+}
+
 static void an_answer_is_recorded_once(void **state)
 {
 	struct help_dir *dir = *state;
@@ -432,6 +461,7 @@ int main(void)
 		RECORD_TEST(a_handle_needs_its_identity),
 		RECORD_TEST(handles_are_put_listed_and_forgotten),
 		RECORD_TEST(an_answer_is_recorded_once),
+		RECORD_TEST(what_somebody_else_answered_is_dropped),
 		RECORD_TEST(a_replayed_change_is_not_made_again),
 		RECORD_TEST(meta_keeps_numbers_and_texts),
 		RECORD_TEST(statements_nest_and_run_out),
