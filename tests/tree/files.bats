@@ -71,8 +71,10 @@ content() {
 	//status)
 		like "$text" "cloop $(cat "$M/version"), serving since 20[0-9T:.-]+Z" &&
 			like "$text" $'\n1 sessions in flight\n' &&
-			like "$text" $'\nlocal +localprocess +ready +0 +0\n' &&
-			like "$text" $'\n'"second +localprocess +ready +1 +3" &&
+			like "$text" $'\n2 executors: 2 ready\n' &&
+			like "$text" $'\nEXECUTOR +KIND +STATE +INFLIGHT/MAX +LAST SEEN +REASON\n' &&
+			like "$text" $'\nlocal +localprocess +ready +0/- +(-|[0-9]+s)\n' &&
+			like "$text" $'\n'"second +localprocess +ready +1/3 +(-|[0-9]+s)"$'\n' &&
 			like "$text" $'\n'"$RUNS +second +running +[0-9]+ +[0-9]+ +[0-9]+s"
 		;;
 	//error) equal "$text" '' ;;
