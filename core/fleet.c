@@ -22,6 +22,8 @@ struct fleet {
 	int64_t last_serial;
 	int64_t changed_ns;
 	struct host_policy host_policy;
+	void (*listener)(void *user, const struct fleet_change *c);
+	void *listener_user;
 };
 
 static void executor_free(struct executor *e)
@@ -284,6 +286,9 @@ int executor_check_schedulable(const struct executor *e, struct error *err)
 				 reason[0] ? ": " : "", reason);
 	if (e->removing)
 		return error_set(err, EBUSY, "executor %s is being removed", id);
+	if (e->leaving)
+		return error_set(err, EBUSY, "executor %s goes when its work has ended: its file was removed",
+				 id);
 	if (e->config.max_concurrent > 0 && e->inflight >= (uint64_t)e->config.max_concurrent) {
 		x = error_set(err, EBUSY, "executor %s runs %llu sessions, as many as its max_concurrent allows",
 			      id, (unsigned long long)e->inflight);
@@ -301,7 +306,8 @@ static int append_event(struct store_tx *tx, const struct fleet_change *c, const
 	AUTO_JSON json_t *o = json_object();
 
 	if (!o || json_put_string(o, "type", type) < 0 || json_put_int(o, "uid", c->uid) < 0 ||
-	    json_put_string(o, "executor_id", c->name) < 0 || json_put_string_if(o, "from", from) < 0 ||
+	    json_put_string(o, "executor_id", c->name) < 0 ||
+	    json_put_string_if(o, "file", c->file) < 0 || json_put_string_if(o, "from", from) < 0 ||
 	    json_put_string_if(o, "to", to) < 0 || json_put_string_if(o, "reason", c->reason) < 0)
 		return error_oom(err);
 	AUTO_FREE char *text = json_text(o);
@@ -355,6 +361,26 @@ static int load_registry(struct store_tx *tx, struct registry **ret, struct erro
 	return 0;
 }
 
+/* Tells of it with another reason than the change has. */
+static int append_refusal(struct store_tx *tx, struct fleet_change *c, struct error *err)
+{
+	char *reason = c->reason;
+
+	c->reason = c->config_error;
+	int x = append_event(tx, c, "config.refused", NULL, NULL, err);
+	c->reason = reason;
+	return x;
+}
+
+static int apply_config_error(struct store_tx *tx, struct fleet_change *c, struct error *err)
+{
+	int x = executor_record_set_config_error(tx, c->serial, c->config_error, err);
+
+	return x < 0 || !c->config_error[0] ? x : append_refusal(tx, c, err);
+}
+
+static int apply_configure(struct store_tx *tx, struct fleet_change *c, struct error *err);
+
 static int apply_add(struct store_tx *tx, struct fleet_change *c, struct error *err)
 {
 	static char empty[] = "";
@@ -364,14 +390,20 @@ static int apply_add(struct store_tx *tx, struct fleet_change *c, struct error *
 		.kind = empty,
 		.config = empty,
 		.config_error = empty,
-		.source = EXECUTOR_SOURCE_MKDIR,
+		.source = c->source,
 		.health = {.state = empty, .reason = empty, .state_changed_at_ns = c->at_ns},
 		.created_at_ns = c->at_ns,
 		.changed_at_ns = c->at_ns,
 	};
 	int x = executor_record_insert(tx, &row, err);
 
-	return x < 0 ? x : append_event(tx, c, "executor.added", NULL, NULL, err);
+	if (x >= 0)
+		x = append_event(tx, c, "executor.added", NULL, NULL, err);
+	if (x >= 0 && c->config_text)
+		x = apply_configure(tx, c, err);
+	if (x >= 0 && c->config_error)
+		x = apply_config_error(tx, c, err);
+	return x;
 }
 
 static int apply_remove(struct store_tx *tx, struct fleet_change *c, struct error *err)
@@ -437,8 +469,11 @@ static int apply_state(struct store_tx *tx, struct fleet_change *c, struct error
 		changed = health_cordon(&health, c->reason, c->at_ns, &t);
 	else if (c->kind == FLEET_DRAIN)
 		changed = health_drain(&health, c->reason, c->at_ns, &t);
+	else if (c->kind == FLEET_UNCORDON)
+		changed = health_uncordon(&health, c->at_ns, c->policy, &t);
 	else
-		changed = health_uncordon(&health, c->at_ns, health_policy_default(), &t);
+		changed = health_observe_probe(&health, c->reason, c->at_ns, c->policy, &t);
+	c->transition = (struct fleet_transition){.changed = changed, .from = t.from, .to = t.to};
 	const struct executor_record_health after = {
 		.state = (char *)(uintptr_t)node_state_name(health.state),
 		.reason = health.reason,
@@ -474,12 +509,16 @@ int fleet_change_apply(struct store_tx *tx, struct fleet_change *c, struct error
 	case FLEET_CORDON:
 	case FLEET_DRAIN:
 	case FLEET_UNCORDON:
+	case FLEET_PROBED:
 		x = apply_state(tx, c, err);
 		break;
 	case FLEET_DEFAULT:
 		x = set_default(tx, c, c->name, err);
 		if (x >= 0)
 			x = append_event(tx, c, "executor.default", NULL, NULL, err);
+		break;
+	case FLEET_CONFIG_ERROR:
+		x = apply_config_error(tx, c, err);
 		break;
 	}
 	if (x < 0)
@@ -489,6 +528,15 @@ int fleet_change_apply(struct store_tx *tx, struct fleet_change *c, struct error
 }
 
 /* --- changes: the loop's part --------------------------------------------------------------- */
+
+/* What a probe can change; the config is as it was. */
+static void executor_take_health(struct executor *e, struct executor_record *record)
+{
+	const struct executor_record_health before = e->record.health;
+
+	e->record.health = record->health;
+	record->health = before;
+}
 
 void fleet_changed(struct fleet *r, struct fleet_change *c)
 {
@@ -508,9 +556,20 @@ void fleet_changed(struct fleet *r, struct fleet_change *c)
 	} else if (c->kind == FLEET_ADD) {
 		if (!found && insert(r, &c->after) == 0)
 			r->changed_ns = c->at_ns;
-	} else if (found) {
-		executor_set_record(r, r->list[at], &c->after);
+	} else if (found && r->list[at]->record.serial == c->serial) {
+		if (c->kind == FLEET_PROBED)
+			executor_take_health(r->list[at], &c->after);
+		else
+			executor_set_record(r, r->list[at], &c->after);
 	}
+	if (r->listener)
+		r->listener(r->listener_user, c);
+}
+
+void fleet_listen(struct fleet *r, void (*changed)(void *user, const struct fleet_change *c), void *user)
+{
+	r->listener = changed;
+	r->listener_user = user;
 }
 
 void fleet_change_clear(struct fleet_change *c)
@@ -518,6 +577,8 @@ void fleet_change_clear(struct fleet_change *c)
 	free(c->name);
 	free(c->config_text);
 	free(c->config_kind);
+	free(c->config_error);
+	free(c->file);
 	free(c->reason);
 	free(c->default_id);
 	executor_record_clear(&c->after);

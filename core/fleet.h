@@ -20,6 +20,7 @@
 #include "core/executor.h"
 #include "core/executor_config.h"
 #include "core/executor_record.h"
+#include "core/health.h"
 #include "core/policy.h"
 
 struct fleet;
@@ -31,7 +32,8 @@ struct executor {
 	struct driver *driver; /* NULL: no accepted config, or of a kind that this build lacks */
 	uint64_t inflight;     /* pending and running sessions */
 	int64_t inflight_ns;   /* when that changed last; 0: not since the daemon looks */
-	bool removing;         /* its rmdir is being committed: takes no work any more */
+	bool removing;         /* its removal is being committed: takes no work any more */
+	bool leaving;          /* its file is gone: takes no work, and goes when nothing is in flight */
 };
 
 /* The node states as words; the first is what the tree shows before a config was accepted. */
@@ -78,13 +80,21 @@ const char *executor_state(const struct executor *e);
 int executor_check_schedulable(const struct executor *e, struct error *err);
 
 enum fleet_change_kind {
-	FLEET_ADD,       /* name */
+	FLEET_ADD,       /* name; source; with config_text it is configured as well */
 	FLEET_REMOVE,    /* serial */
 	FLEET_CONFIGURE, /* serial, config_text (canonical), config_kind */
 	FLEET_CORDON,    /* serial, reason */
 	FLEET_DRAIN,
 	FLEET_UNCORDON,
 	FLEET_DEFAULT, /* serial */
+	FLEET_PROBED,  /* serial, reason: what is wrong with it, NULL when it is fit */
+	FLEET_CONFIG_ERROR, /* serial, config_error ("": none any more) */
+};
+
+/* What became of its state. */
+struct fleet_transition {
+	bool changed;
+	enum node_state from, to;
 };
 
 struct fleet_change {
@@ -93,21 +103,33 @@ struct fleet_change {
 	uint32_t uid; /* who asked; for the event */
 	int64_t at_ns;
 	char *name;
+	enum executor_source source;
 	char *config_text, *config_kind;
+	char *config_error; /* of ADD: NULL is none */
+	char *file;         /* for the event: the file that asks for it; NULL: none */
 	char *reason;
+	struct health_policy policy; /* UNCORDON, PROBED: the thresholds in force */
 
 	/* What the writer found and did. */
+	struct fleet_transition transition; /* CORDON, DRAIN, UNCORDON, PROBED */
 	struct executor_record after; /* the row as it is now (not for REMOVE) */
 	char *default_id;             /* the default as it is now; NULL: unchanged, "": none */
 };
 
-/* The writer's part. */
+/*
+ * The writer's part. The result of a probe is folded into what the row says then, so it undoes nothing
+ * that an operator did while it ran; ENOENT when the executor was removed meanwhile.
+ */
 int fleet_change_apply(struct store_tx *tx, struct fleet_change *c, struct error *err);
 
 /* The loop's part, after the commit. Takes what it needs out of c. */
 void fleet_changed(struct fleet *r, struct fleet_change *c);
 
 void fleet_change_clear(struct fleet_change *c);
+
+/* Tells of each fleet_changed(), whoever made it, as its last step. One listener. */
+void fleet_listen(struct fleet *r, void (*changed)(void *user, const struct fleet_change *c),
+		  void *user);
 
 /* The serial for the next ADD. */
 int64_t fleet_next_serial(struct fleet *r);

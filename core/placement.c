@@ -6,7 +6,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 
 #include "core/field.h"
 #include "core/json.h"
@@ -73,10 +72,15 @@ static bool given(const char *s)
 	return s && s[0];
 }
 
+static bool same_name(const char *a, const char *b)
+{
+	return text_equal_fold((struct text_view){a, strlen(a)}, (struct text_view){b, strlen(b)});
+}
+
 static bool list_has(char *const *list, size_t n, const char *name)
 {
 	for (size_t i = 0; i < n; i++)
-		if (strcasecmp(list[i], name) == 0)
+		if (same_name(list[i], name))
 			return true;
 	return false;
 }
@@ -129,10 +133,10 @@ static enum constraint reject_selection(const struct candidate *c, const struct 
 				      want->key, have, want->value);
 	}
 	if (given(req->platform) && given(cap->platform) &&
-	    strcasecmp(req->platform, cap->platform) != 0)
+	    !same_name(req->platform, cap->platform))
 		return reject(CONSTRAINT_PLATFORM, detail, "platform is %s, not %s", cap->platform,
 			      req->platform);
-	if (given(req->arch) && given(cap->arch) && strcasecmp(req->arch, cap->arch) != 0)
+	if (given(req->arch) && given(cap->arch) && !same_name(req->arch, cap->arch))
 		return reject(CONSTRAINT_ARCH, detail, "architecture is %s, not %s", cap->arch,
 			      req->arch);
 	for (size_t i = 0; i < req->n_harnesses && c->n_harnesses > 0; i++)
