@@ -110,7 +110,7 @@ checkout: git -C /workspace checkout --quiet --detach FETCH_HEAD'
 		'[false,"ErrWriteBackRejected",".git/config","cloop/t","'$sha'",true,true]'
 	equal "$(verdict writeback '{"branch":"cloop/t","commit_sha":"","entries":[{"path":"l","mode":"120000","link_target":"../../etc/passwd"}]}' '[.path, .target]')" \
 		'["l","../../etc/passwd"]'
-	refused EINVAL 'entries[1].paht' put "$M/check/writeback" '{"branch":"cloop/t","commit_sha":"","entries":[{"path":"a"},{"paht":"b"}]}'
+	refused EINVAL 'entries[1].way' put "$M/check/writeback" '{"branch":"cloop/t","commit_sha":"","entries":[{"path":"a"},{"way":"b"}]}'
 	refused EINVAL entries put "$M/check/writeback" '{"branch":"cloop/t","commit_sha":"","entries":{}}'
 }
 

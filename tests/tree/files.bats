@@ -18,7 +18,7 @@ setup_file() {
 	mkdir "$M/projects/app"
 	echo second > "$M/projects/app/binding"
 	echo '{"require_signal":true}' > "$M/projects/app/requirements"
-	DONE=done
+	DONE='done'
 	put "$M/projects/app/start" "$(script \
 		'echo out; echo err >&2; head -c 9000 /dev/zero | tr "\0" x; exit 3' \
 		'{labels: {"cloop.session": "done"}}')"
@@ -96,6 +96,7 @@ content() {
 	/executors/\<id\>/config)
 		equal "$text" '{"kind":"localprocess","labels":{"zone":"b"},"max_concurrent":3,"log_quota_bytes":4096}'
 		;;
+	/executors/\<id\>/config_error) equal "$text" '' ;;
 	/executors/\<id\>/kind) equal "$text" localprocess ;;
 	/executors/\<id\>/capabilities)
 		equal "$(jq -c '[.isolation, .supports_stream, .supports_signal, .shares_host_filesystem,

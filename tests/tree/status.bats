@@ -71,8 +71,8 @@ column() {
 @test "a fleet of nobody" {
 	local id
 
-	for id in $(ls "$M/executors"); do
-		rmdir "$M/executors/$id"
+	for id in "$M"/executors/*; do
+		rmdir "$id"
 	done
 	like "$(cat "$M/status")" $'\n0 executors\n'
 	equal "$(table EXECUTOR)" ''
