@@ -5,6 +5,7 @@
 #ifndef CLOOP_FS_CONTEXT_H
 #define CLOOP_FS_CONTEXT_H
 
+#include <sys/queue.h>
 #include <sys/types.h>
 #include <uv.h>
 
@@ -30,6 +31,7 @@ struct hub {
 	struct logs *logs;
 	struct watch *watch;
 	struct supervise *supervise;
+	LIST_HEAD(preflights, preflight) preflights; /* under way */
 	struct settings *settings;
 	struct config_dir *config_dir;
 

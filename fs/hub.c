@@ -31,6 +31,7 @@
 #include "fs/context.h"
 #include "fs/follow.h"
 #include "fs/logs.h"
+#include "fs/preflight.h"
 #include "fs/settings.h"
 #include "fs/supervise.h"
 #include "fs/transaction.h"
@@ -120,6 +121,7 @@ static void session_changed(void *user, uint32_t serial)
 	if (s && session_state_finished(s->state))
 		watch_deleted(hub, links_of(s->executor_serial), s->name, link_node(serial));
 	follow_wake(hub, NODE_LIVE_SESSION, serial);
+	preflight_session_changed(hub, serial);
 }
 
 static void session_created(void *user, uint32_t serial, const char *name)
