@@ -11,6 +11,7 @@
 
 #include "fs/caller.h"
 #include "fs/hub.h"
+#include "fs/metrics.h"
 
 /* Counters of what uids hold, by uid modulo this. */
 #define HUB_UID_COUNTERS 1024
@@ -31,6 +32,7 @@ struct hub {
 	struct logs *logs;
 	struct watch *watch;
 	struct supervise *supervise;
+	struct metrics metrics;
 	LIST_HEAD(preflights, preflight) preflights; /* under way */
 	struct settings *settings;
 	struct config_dir *config_dir;

@@ -118,8 +118,10 @@ static void session_changed(void *user, uint32_t serial)
 
 	logs_forget(hub, serial); /* a launch that is tried again makes another folder */
 	watch_modified_all(hub, (struct node){.kind = NODE_SESSION, .serial = serial});
-	if (s && session_state_finished(s->state))
+	if (s && session_state_finished(s->state)) {
 		watch_deleted(hub, links_of(s->executor_serial), s->name, link_node(serial));
+		metrics_ended(hub, s->state);
+	}
 	follow_wake(hub, NODE_LIVE_SESSION, serial);
 	preflight_session_changed(hub, serial);
 }

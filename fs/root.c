@@ -266,6 +266,9 @@ static const struct node_file root_files[] = {
 	 .execute = placing_execute_place,
 	 .doc = "Write {\"spec\",\"requirements\"}, either of them or both, to ask where that would go; "
 		"reads as {\"selected\"}, or as the rejections. Starts nothing."},
+	{.name = "metrics", .type = FILE_TEXT, .mode = 0444, .render = metrics_render,
+	 .changed = hub_changed,
+	 .doc = "Numbers for Prometheus in its text format; counters begin anew with each hub process."},
 };
 
 const struct node_dir root_dir = {

@@ -374,6 +374,42 @@ lines_of() {
 		map(select(.type == "session.removed")) as $r | ($s | length) - ($r | length)' "$M/events")"
 }
 
+# metric NAME: its value.
+metric() {
+	awk -v name="$1" '$1 == name { print $2 }' "$M/metrics"
+}
+
+@test "metrics count what happens" {
+	local before i ids=()
+
+	before=$(metric 'cloop_sessions_ended_total{state="exited"}')
+	for i in 1 2 3 4 5; do
+		ids+=("$(start '{"argv":["/bin/true"]}')")
+	done
+	ended "${ids[@]}" > /dev/null
+	equal "$(metric 'cloop_sessions_ended_total{state="exited"}')" $((before + 5))
+	before=$(metric 'cloop_start_failures_total{errno="EINVAL"}')
+	refused EINVAL argv put "$(E local)/start" '{"argv":[]}'
+	equal "$(metric 'cloop_start_failures_total{errno="EINVAL"}')" $((before + 1))
+	before=$(metric 'cloop_probes_total{result="failed"}')
+	checked failing 'exit 1'
+	eventually is failing unreachable
+	(($(metric 'cloop_probes_total{result="failed"}') >= before + 3))
+	(($(metric 'cloop_executor_transitions_total{to="unreachable"}') >= 1))
+	equal "$(metric 'cloop_executors{state="unreachable"}')" 1
+	rmdir "$(E failing)"
+	# The buckets of a histogram grow, and the last has everything.
+	equal "$(metric 'cloop_store_commit_seconds_bucket{le="+Inf"}')" "$(metric cloop_store_commit_seconds_count)"
+	awk '/_bucket/ { if ($2 < last) exit 1; last = $2 }' "$M/metrics"
+	(($(metric 'cloop_store_commit_seconds_bucket{le="1.000"}') > 0))
+	timeout 20 cat "$M/sessions/$(start '{"argv":["/bin/sleep","2"]}')/follow" &
+	blocked() {
+		(($(metric cloop_blocked_readers) >= 1))
+	}
+	eventually blocked
+	wait $!
+}
+
 @test "300 executors are probed, and the tree answers meanwhile" {
 	local i slowest=0 begin took
 
