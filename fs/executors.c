@@ -20,6 +20,7 @@
 #include "fs/preflight.h"
 #include "fs/probe.h"
 #include "fs/supervise.h"
+#include "fs/failover.h"
 #include "fs/fleet_change.h"
 #include "fs/start.h"
 #include "fs/tables.h"
@@ -201,6 +202,7 @@ void fleet_change_done(struct hub *hub, struct fleet_change *rc)
 	const struct node list = {.kind = NODE_EXECUTORS};
 
 	fleet_changed(hub->fleet, rc);
+	failover_fleet_changed(hub, rc);
 	hub_event(hub);
 	watch_modified(hub, root_node("default_id"));
 	if (fleet_changed_ns(hub->fleet) > area_header(hub->area)->executors_ns)
@@ -561,8 +563,7 @@ static int executor_sessions_lookup(struct hub *hub, uint32_t serial, const char
 
 	if (dispatch_find(hub->dispatch, name, &found) < 0)
 		return -ENOENT;
-	const struct session *s = dispatch_get(hub->dispatch, found);
-	if (!s || s->executor_serial != serial || !session_state_live(s->state))
+	if (!dispatch_in_flight_on(hub->dispatch, found, serial))
 		return -ENOENT;
 	*ret = (struct node){.kind = NODE_EXECUTOR_SESSION, .serial = found, .file = 1};
 	return 0;

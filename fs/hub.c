@@ -26,9 +26,11 @@
 #include "drivers/shim/log_writer.h"
 #include "drivers/shim/session_dir.h"
 #include "fs/area.h"
+#include "fs/attempts.h"
 #include "fs/change.h"
 #include "fs/config_dir.h"
 #include "fs/context.h"
+#include "fs/failover.h"
 #include "fs/follow.h"
 #include "fs/logs.h"
 #include "fs/preflight.h"
@@ -115,11 +117,15 @@ static void session_changed(void *user, uint32_t serial)
 {
 	struct hub *hub = user;
 	const struct session *s = dispatch_get(hub->dispatch, serial);
+	struct node attempt;
 
 	logs_forget(hub, serial); /* a launch that is tried again makes another folder */
 	watch_modified_all(hub, (struct node){.kind = NODE_SESSION, .serial = serial});
+	if (s && attempt_node(hub, serial, s->attempt, &attempt) == 0)
+		watch_modified_all(hub, attempt);
 	if (s && session_state_finished(s->state)) {
-		watch_deleted(hub, links_of(s->executor_serial), s->name, link_node(serial));
+		if (s->executor_serial)
+			watch_deleted(hub, links_of(s->executor_serial), s->name, link_node(serial));
 		metrics_ended(hub, s->state);
 	}
 	follow_wake(hub, NODE_LIVE_SESSION, serial);
@@ -161,6 +167,24 @@ static void inflight_changed(void *user, int64_t executor_serial)
 	watch_modified_all(hub, dir);
 	follow_wake(hub, NODE_LIVE_EXECUTOR, (uint32_t)executor_serial);
 	config_dir_inflight(hub, executor_serial);
+}
+
+static int place_elsewhere(void *user, const struct dispatch_placing *placing, struct executor **ret,
+			   struct error *err)
+{
+	return failover_place(user, placing, ret, err);
+}
+
+static void session_moved(void *user, const struct session *s, int64_t from, int64_t to)
+{
+	failover_moved(user, s, from, to);
+	if (to && s->attempt > 1)
+		metrics_failover(user);
+}
+
+static void session_attempted(void *user, const struct session *s)
+{
+	failover_attempted(user, s);
 }
 
 static void say(void *user, const char *line)
@@ -360,6 +384,7 @@ static void on_tick(uv_timer_t *timer)
 	struct process *p = timer->data;
 	struct hub *hub = &p->hub;
 
+	failover_tick(hub);
 	dispatch_tick(hub->dispatch);
 	follow_tick(hub);
 	config_dir_tick(hub);
@@ -506,6 +531,9 @@ static const struct dispatch_hooks hooks = {
 	.log = say,
 	.mend = mend,
 	.forget = forget,
+	.place = place_elsewhere,
+	.moved = session_moved,
+	.attempted = session_attempted,
 };
 
 static int boot_text(char ret[static 2 * BOOT_ID_BYTES + 1], struct error *err)

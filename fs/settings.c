@@ -56,6 +56,7 @@ void settings_apply(struct hub *hub)
 
 	limits->log_quota_bytes = (uint64_t)c->log_quota_bytes;
 	limits->disk_floor_bytes = c->disk_floor_bytes;
+	dispatch_set_max_attempts(hub->dispatch, c->failover_max_attempts);
 	settings_set_policy(hub, hub->settings->policy);
 	if (hub->supervise)
 		supervise_configure(hub, &c->supervisor);
