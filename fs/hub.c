@@ -34,6 +34,7 @@
 #include "fs/failover.h"
 #include "fs/follow.h"
 #include "fs/logs.h"
+#include "fs/preflight.h"
 #include "fs/projects.h"
 #include "fs/settings.h"
 #include "fs/supervise.h"
@@ -124,9 +125,13 @@ static void session_changed(void *user, uint32_t serial)
 	watch_modified_all(hub, (struct node){.kind = NODE_SESSION, .serial = serial});
 	if (s && attempt_node(hub, serial, s->attempt, &attempt) == 0)
 		watch_modified_all(hub, attempt);
-	if (s && session_state_finished(s->state) && s->executor_serial)
-		watch_deleted(hub, links_of(s->executor_serial), s->name, link_node(serial));
+	if (s && session_state_finished(s->state)) {
+		if (s->executor_serial)
+			watch_deleted(hub, links_of(s->executor_serial), s->name, link_node(serial));
+		metrics_ended(hub, s->state);
+	}
 	follow_wake(hub, NODE_LIVE_SESSION, serial);
+	preflight_session_changed(hub, serial);
 }
 
 static void session_created(void *user, uint32_t serial, const char *name)
@@ -179,6 +184,8 @@ static int place_elsewhere(void *user, const struct dispatch_placing *placing, s
 static void session_moved(void *user, const struct session *s, int64_t from, int64_t to)
 {
 	failover_moved(user, s, from, to);
+	if (to && s->attempt > 1)
+		metrics_failover(user);
 }
 
 static void session_attempted(void *user, const struct session *s)
