@@ -34,6 +34,7 @@
 #include "fs/follow.h"
 #include "fs/logs.h"
 #include "fs/settings.h"
+#include "fs/supervise.h"
 #include "fs/transaction.h"
 #include "fs/tree.h"
 #include "fs/watch.h"
@@ -376,7 +377,6 @@ static void on_tick(uv_timer_t *timer)
 	struct process *p = timer->data;
 	struct hub *hub = &p->hub;
 
-	failover_tick(hub);
 	dispatch_tick(hub->dispatch);
 	follow_tick(hub);
 	config_dir_tick(hub);
@@ -595,9 +595,14 @@ static int prepare_tree(struct process *p, struct error *err)
 		r = logs_new(hub, p->sessions_fd, &hub->logs, err);
 	if (r >= 0)
 		r = watch_new(hub, &hub->watch, err);
+	if (r >= 0)
+		r = supervise_new(hub, &hub->supervise, err);
 	if (r >= 0 && transaction_init(hub) < 0)
 		r = error_oom(err);
-	return r < 0 ? r : wire_new(hub, &tree_ops, &hub->wire, err);
+	if (r < 0)
+		return r;
+	failover_attach(hub);
+	return wire_new(hub, &tree_ops, &hub->wire, err);
 }
 
 static int prepare_loop(struct process *p, struct error *err)
@@ -669,6 +674,7 @@ static int serve(struct process *p, struct error *err)
 	await_launcher(hub);
 	if (hub->exiting)
 		return hub->exit_status;
+	supervise_start(hub);
 	tell_keeper(hub->options, KEEPER_HUB_READY, "");
 	(void)uv_run(&hub->loop, UV_RUN_DEFAULT);
 	return hub->exit_status;
@@ -689,6 +695,7 @@ static void tear_down(struct process *p)
 {
 	struct hub *hub = &p->hub;
 
+	supervise_stop(hub);
 	if (hub->wire)
 		wire_stop(hub->wire);
 	hub->store = store_free(hub->store);
@@ -699,6 +706,7 @@ static void tear_down(struct process *p)
 	(void)uv_run(&hub->loop, UV_RUN_DEFAULT);
 	(void)uv_loop_close(&hub->loop);
 
+	hub->supervise = supervise_free(hub->supervise);
 	hub->watch = watch_free(hub->watch);
 	hub->logs = logs_free(hub->logs);
 	hub->dispatch = dispatch_free(hub->dispatch);

@@ -107,6 +107,7 @@ content() {
 		;;
 	/executors/\<id\>/config_error) equal "$text" '' ;;
 	/executors/\<id\>/inflight) equal "$text" 1 ;;
+	/executors/\<id\>/probe) like "$text" '^ok 20[0-9T:.-]+Z$' ;;
 	/executors/\<id\>/drained) equal "$text" ../../.live/executors/second/drained ;;
 	/sessions/\<id\>/spec)
 		equal "$(jq -c 'del(.argv[2])' <<< "$text")" \
