@@ -390,7 +390,6 @@ static void on_tick(uv_timer_t *timer)
 	struct process *p = timer->data;
 	struct hub *hub = &p->hub;
 
-	failover_tick(hub);
 	dispatch_tick(hub->dispatch);
 	follow_tick(hub);
 	config_dir_tick(hub);
@@ -616,7 +615,10 @@ static int prepare_tree(struct process *p, struct error *err)
 		r = supervise_new(hub, &hub->supervise, err);
 	if (r >= 0 && transaction_init(hub) < 0)
 		r = error_oom(err);
-	return r < 0 ? r : wire_new(hub, &tree_ops, &hub->wire, err);
+	if (r < 0)
+		return r;
+	failover_attach(hub);
+	return wire_new(hub, &tree_ops, &hub->wire, err);
 }
 
 static int prepare_loop(struct process *p, struct error *err)
