@@ -101,9 +101,8 @@ struct row_op {
 	struct live *live;
 };
 
-/* dispatch_name.c: an automatic name; and whether one that was chosen will do. */
+/* dispatch_name.c: an automatic name. */
 void dispatch_make_name(char buf[static SESSION_ID_MAX + 1]);
-int dispatch_check_name(const char *name, struct error *err);
 
 struct live *live_get(struct dispatch *d, int64_t serial);
 

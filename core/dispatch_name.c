@@ -28,7 +28,7 @@ static bool has_automatic_form(const char *name)
 	       strspn(name + 2, base32) == AUTO_NAME_CHARS;
 }
 
-int dispatch_check_name(const char *name, struct error *err)
+static int check_chosen_name(const char *name, struct error *err)
 {
 	static const char allowed[] = "abcdefghijklmnopqrstuvwxyz0123456789._-";
 	size_t len = strlen(name);
@@ -47,4 +47,11 @@ int dispatch_check_name(const char *name, struct error *err)
 	if (r < 0)
 		error_field(err, "labels.%s", SESSION_LABEL);
 	return r;
+}
+
+int dispatch_check_id(const struct spec *spec, struct error *err)
+{
+	const char *chosen = spec_label(spec, SESSION_LABEL);
+
+	return chosen ? check_chosen_name(chosen, err) : 0;
 }
