@@ -95,6 +95,19 @@ int client_connect(int dir_fd, const char *dir_name, const char *name)
 static void on_connect_timer(uv_timer_t *timer);
 static void connect_later(struct shim_client *c);
 
+static void count_hangup(struct shim_client *c)
+{
+	uint64_t now = uv_now(c->loop);
+
+	if (c->hangups++ == 0)
+		c->hangups_since = now;
+	if (c->refused || c->hangups < SHIM_CLIENT_HANGUPS_MAX ||
+	    now - c->hangups_since < SHIM_CLIENT_HANGUPS_MS)
+		return;
+	c->refused = true;
+	c->ops.refused(c->user);
+}
+
 /* Launches that had no answer are the caller's to find out about. */
 static void on_launcher_gone(struct shim_client *c)
 {
@@ -118,8 +131,8 @@ static void on_launcher_gone(struct shim_client *c)
 	connect_later(c);
 	if (was_ready)
 		c->ops.disconnected(c->user);
-	else if (c->hangups < SHIM_CLIENT_HANGUPS_MAX && ++c->hangups == SHIM_CLIENT_HANGUPS_MAX)
-		c->ops.refused(c->user);
+	else
+		count_hangup(c);
 }
 
 /* Sends waiting launches until one does not go: *ret_error says why, 0 when all went. */
@@ -162,6 +175,7 @@ static void on_ready(struct shim_client *c, unsigned abilities)
 {
 	c->ready = true;
 	c->connect_tries = c->hangups = 0;
+	c->refused = false;
 	for (size_t i = 0; i < CLIENT_BUCKETS; i++) {
 		struct client_session *s = LIST_FIRST(&c->buckets[i]);
 

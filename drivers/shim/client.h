@@ -56,15 +56,16 @@ struct shim_client_ops {
 	/* The launcher is gone, `ready` will be said again. */
 	void (*disconnected)(void *user);
 	/*
-	 * SHIM_CLIENT_HANGUPS_MAX launchers in a row hung up instead of answering HELLO: one of
-	 * another protocol, or one that does not come up. Said once until `ready`; the client goes
-	 * on trying.
+	 * SHIM_CLIENT_HANGUPS_MAX connections in a row, for SHIM_CLIENT_HANGUPS_MS, were closed instead
+	 * of HELLO being answered: a launcher of another protocol, or one that does not come up. Said
+	 * once until `ready`; the client goes on trying.
 	 */
 	void (*refused)(void *user);
 };
 
-/* A launcher that is killed just then hangs up as well, but hardly so often. */
+/* A launcher that is killed just then hangs up as well, but not so often for so long. */
 #define SHIM_CLIENT_HANGUPS_MAX 5
+#define SHIM_CLIENT_HANGUPS_MS 10000
 
 enum shim_adoption {
 	SHIM_ADOPT_NEVER,    /* never ran: may be launched. Nothing will be said. */

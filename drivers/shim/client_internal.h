@@ -82,7 +82,9 @@ struct shim_client {
 	bool ready;
 	size_t n_launching;
 	unsigned connect_tries;
-	unsigned hangups; /* connections in a row that were not answered */
+	unsigned hangups;       /* connections in a row that were not answered */
+	uint64_t hangups_since; /* uv_now() of the first of them */
+	bool refused;           /* said so */
 	uv_timer_t connect_timer;
 	uv_timer_t resolve_timer;
 	int n_open; /* timers that are not closed yet */
