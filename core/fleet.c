@@ -286,6 +286,9 @@ int executor_check_schedulable(const struct executor *e, struct error *err)
 				 reason[0] ? ": " : "", reason);
 	if (e->removing)
 		return error_set(err, EBUSY, "executor %s is being removed", id);
+	if (e->leaving)
+		return error_set(err, EBUSY, "executor %s goes when its work has ended: its file was removed",
+				 id);
 	if (e->config.max_concurrent > 0 && e->inflight >= (uint64_t)e->config.max_concurrent) {
 		x = error_set(err, EBUSY, "executor %s runs %llu sessions, as many as its max_concurrent allows",
 			      id, (unsigned long long)e->inflight);
@@ -303,7 +306,8 @@ static int append_event(struct store_tx *tx, const struct fleet_change *c, const
 	AUTO_JSON json_t *o = json_object();
 
 	if (!o || json_put_string(o, "type", type) < 0 || json_put_int(o, "uid", c->uid) < 0 ||
-	    json_put_string(o, "executor_id", c->name) < 0 || json_put_string_if(o, "from", from) < 0 ||
+	    json_put_string(o, "executor_id", c->name) < 0 ||
+	    json_put_string_if(o, "file", c->file) < 0 || json_put_string_if(o, "from", from) < 0 ||
 	    json_put_string_if(o, "to", to) < 0 || json_put_string_if(o, "reason", c->reason) < 0)
 		return error_oom(err);
 	AUTO_FREE char *text = json_text(o);
@@ -357,6 +361,26 @@ static int load_registry(struct store_tx *tx, struct registry **ret, struct erro
 	return 0;
 }
 
+/* Tells of it with another reason than the change has. */
+static int append_refusal(struct store_tx *tx, struct fleet_change *c, struct error *err)
+{
+	char *reason = c->reason;
+
+	c->reason = c->config_error;
+	int x = append_event(tx, c, "config.refused", NULL, NULL, err);
+	c->reason = reason;
+	return x;
+}
+
+static int apply_config_error(struct store_tx *tx, struct fleet_change *c, struct error *err)
+{
+	int x = executor_record_set_config_error(tx, c->serial, c->config_error, err);
+
+	return x < 0 || !c->config_error[0] ? x : append_refusal(tx, c, err);
+}
+
+static int apply_configure(struct store_tx *tx, struct fleet_change *c, struct error *err);
+
 static int apply_add(struct store_tx *tx, struct fleet_change *c, struct error *err)
 {
 	static char empty[] = "";
@@ -366,14 +390,20 @@ static int apply_add(struct store_tx *tx, struct fleet_change *c, struct error *
 		.kind = empty,
 		.config = empty,
 		.config_error = empty,
-		.source = EXECUTOR_SOURCE_MKDIR,
+		.source = c->source,
 		.health = {.state = empty, .reason = empty, .state_changed_at_ns = c->at_ns},
 		.created_at_ns = c->at_ns,
 		.changed_at_ns = c->at_ns,
 	};
 	int x = executor_record_insert(tx, &row, err);
 
-	return x < 0 ? x : append_event(tx, c, "executor.added", NULL, NULL, err);
+	if (x >= 0)
+		x = append_event(tx, c, "executor.added", NULL, NULL, err);
+	if (x >= 0 && c->config_text)
+		x = apply_configure(tx, c, err);
+	if (x >= 0 && c->config_error)
+		x = apply_config_error(tx, c, err);
+	return x;
 }
 
 static int apply_remove(struct store_tx *tx, struct fleet_change *c, struct error *err)
@@ -487,6 +517,9 @@ int fleet_change_apply(struct store_tx *tx, struct fleet_change *c, struct error
 		if (x >= 0)
 			x = append_event(tx, c, "executor.default", NULL, NULL, err);
 		break;
+	case FLEET_CONFIG_ERROR:
+		x = apply_config_error(tx, c, err);
+		break;
 	}
 	if (x < 0)
 		return x;
@@ -544,6 +577,8 @@ void fleet_change_clear(struct fleet_change *c)
 	free(c->name);
 	free(c->config_text);
 	free(c->config_kind);
+	free(c->config_error);
+	free(c->file);
 	free(c->reason);
 	free(c->default_id);
 	executor_record_clear(&c->after);

@@ -32,7 +32,8 @@ struct executor {
 	struct driver *driver; /* NULL: no accepted config, or of a kind that this build lacks */
 	uint64_t inflight;     /* pending and running sessions */
 	int64_t inflight_ns;   /* when that changed last; 0: not since the daemon looks */
-	bool removing;         /* its rmdir is being committed: takes no work any more */
+	bool removing;         /* its removal is being committed: takes no work any more */
+	bool leaving;          /* its file is gone: takes no work, and goes when nothing is in flight */
 };
 
 /* The node states as words; the first is what the tree shows before a config was accepted. */
@@ -79,7 +80,7 @@ const char *executor_state(const struct executor *e);
 int executor_check_schedulable(const struct executor *e, struct error *err);
 
 enum fleet_change_kind {
-	FLEET_ADD,       /* name */
+	FLEET_ADD,       /* name; source; with config_text it is configured as well */
 	FLEET_REMOVE,    /* serial */
 	FLEET_CONFIGURE, /* serial, config_text (canonical), config_kind */
 	FLEET_CORDON,    /* serial, reason */
@@ -87,6 +88,7 @@ enum fleet_change_kind {
 	FLEET_UNCORDON,
 	FLEET_DEFAULT, /* serial */
 	FLEET_PROBED,  /* serial, reason: what is wrong with it, NULL when it is fit */
+	FLEET_CONFIG_ERROR, /* serial, config_error ("": none any more) */
 };
 
 /* What became of its state. */
@@ -101,7 +103,10 @@ struct fleet_change {
 	uint32_t uid; /* who asked; for the event */
 	int64_t at_ns;
 	char *name;
+	enum executor_source source;
 	char *config_text, *config_kind;
+	char *config_error; /* of ADD: NULL is none */
+	char *file;         /* for the event: the file that asks for it; NULL: none */
 	char *reason;
 	struct health_policy policy; /* UNCORDON, PROBED: the thresholds in force */
 

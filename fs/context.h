@@ -30,6 +30,7 @@ struct hub {
 	struct logs *logs;
 	struct watch *watch;
 	struct settings *settings;
+	struct config_dir *config_dir;
 
 	uid_t uid; /* who runs the hub; 0: workloads take their caller's ids */
 	gid_t gid;

@@ -13,6 +13,8 @@
 #include "core/text.h"
 #include "fs/area.h"
 #include "fs/change.h"
+#include "fs/config_dir.h"
+#include "fs/config_scan.h"
 #include "fs/context.h"
 #include "fs/live.h"
 #include "fs/fleet_change.h"
@@ -50,6 +52,15 @@ static int render_config(const struct view *v, struct buf *out)
 	if (!e)
 		return -ESTALE;
 	return e->record.config[0] ? puts_line(out, e->record.config) : 0;
+}
+
+static int render_config_error(const struct view *v, struct buf *out)
+{
+	const struct executor *e = executor_at(v);
+
+	if (!e)
+		return -ESTALE;
+	return e->record.config_error[0] ? puts_line(out, e->record.config_error) : 0;
 }
 
 static int render_kind(const struct view *v, struct buf *out)
@@ -180,10 +191,8 @@ static int apply_fleet(struct store_tx *tx, struct change *c, struct error *err)
 	return fleet_change_apply(tx, c->data, err);
 }
 
-static void fleet_committed(struct change *c)
+void fleet_change_done(struct hub *hub, struct fleet_change *rc)
 {
-	struct fleet_change *rc = c->data;
-	struct hub *hub = c->hub;
 	const struct node dir = {.kind = NODE_EXECUTOR, .serial = (uint32_t)rc->serial};
 	const struct node list = {.kind = NODE_EXECUTORS};
 
@@ -198,6 +207,16 @@ static void fleet_committed(struct change *c)
 		watch_deleted(hub, list, rc->name, dir);
 	else
 		watch_modified_all(hub, dir);
+}
+
+static void fleet_committed(struct change *c)
+{
+	const struct fleet_change *rc = c->data;
+	bool removed = rc->kind == FLEET_REMOVE;
+
+	fleet_change_done(c->hub, c->data);
+	if (removed)
+		config_dir_look(c->hub); /* a file that had its id may be taken now */
 }
 
 void fleet_change_commit(struct change *c)
@@ -223,9 +242,9 @@ static bool refuse_if_from_file(struct change *c, const struct executor *e)
 {
 	if (e->record.source != EXECUTOR_SOURCE_FILE)
 		return false;
-	(void)error_set(&c->err, EPERM, "executor %s comes from a file in the configuration directory",
-			e->record.name);
-	error_remedy(&c->err, "change or remove that file");
+	(void)error_set(&c->err, EPERM, "executor %s comes from the file " CONFIG_EXECUTORS_DIR "/%s.json",
+			e->record.name, e->record.name);
+	error_remedy(&c->err, "change or remove that file in the configuration directory");
 	change_refuse(c);
 	return true;
 }
@@ -491,6 +510,10 @@ static const struct node_file executor_files[] = {
 	 .doc = "Blocks until nothing is in flight on it, then prints 0."},
 	{.name = "sessions", .type = FILE_DIR, .child = NODE_EXECUTOR_SESSIONS, .fixed = true,
 	 .doc = "Links to the sessions in flight on it."},
+	{.name = "config_error", .type = FILE_TEXT, .mode = 0444, .owner = OWNER_ROOT,
+	 .render = render_config_error,
+	 .doc = "What is wrong with its file in executors.d, in one sentence, while an earlier version is in "
+		"force; else empty."},
 };
 
 const struct node_dir executor_dir = {

@@ -5,6 +5,7 @@
 #include "core/fleet.h"
 
 struct change;
+struct hub;
 
 /*
  * Attaches a change of the fleet to a request, to be completed by the caller. NULL: out of memory, and
@@ -15,5 +16,8 @@ struct fleet_change *fleet_change_begin(struct change *c, enum fleet_change_kind
 
 /* Commits it, and ends the request. */
 void fleet_change_commit(struct change *c);
+
+/* After a commit: follows it in memory, and tells those who watch. */
+void fleet_change_done(struct hub *hub, struct fleet_change *rc);
 
 #endif

@@ -27,6 +27,7 @@
 #include "drivers/shim/session_dir.h"
 #include "fs/area.h"
 #include "fs/change.h"
+#include "fs/config_dir.h"
 #include "fs/context.h"
 #include "fs/follow.h"
 #include "fs/logs.h"
@@ -154,6 +155,7 @@ static void inflight_changed(void *user, int64_t executor_serial)
 
 	watch_modified_all(hub, dir);
 	follow_wake(hub, NODE_LIVE_EXECUTOR, (uint32_t)executor_serial);
+	config_dir_inflight(hub, executor_serial);
 }
 
 static void say(void *user, const char *line)
@@ -355,6 +357,7 @@ static void on_tick(uv_timer_t *timer)
 
 	dispatch_tick(hub->dispatch);
 	follow_tick(hub);
+	config_dir_tick(hub);
 	if (++p->ticks % FORGET_TICKS == 0 && p->n_removals == 0)
 		(void)session_list_doomed(store_reader(hub->store), 0, FORGET_BATCH, forget_doomed, p, NULL);
 }
@@ -551,7 +554,9 @@ static int prepare_domain(struct process *p, struct error *err)
 	p->drivers[1] = container_driver(p->container);
 	settings_apply(hub);
 	r = fleet_load(hub->fleet, store_reader(hub->store), err);
-	return r < 0 ? r : dispatch_load(hub->dispatch, area_header(hub->area)->sessions_ns, err);
+	if (r >= 0)
+		r = dispatch_load(hub->dispatch, area_header(hub->area)->sessions_ns, err);
+	return r < 0 ? r : config_dir_new(hub, err);
 }
 
 static int prepare_tree(struct process *p, struct error *err)
@@ -676,6 +681,7 @@ static void tear_down(struct process *p)
 	hub->wire = wire_free(hub->wire);
 	hub->follow = follow_free(hub->follow);
 	hub->prune = prune_free(hub->prune);
+	hub->config_dir = config_dir_free(hub->config_dir);
 	hub->settings = settings_free(hub->settings);
 	free(hub->scanners);
 	hub->area = area_free(hub->area);

@@ -13,6 +13,7 @@
 #include "core/store/meta.h"
 #include "core/store/store.h"
 #include "fs/area.h"
+#include "fs/config_dir.h"
 #include "fs/config_scan.h"
 #include "fs/context.h"
 #include "fs/policy.h"
@@ -28,6 +29,7 @@ struct settings {
 	char *refused; /* what is wrong with the file as it is now; NULL: nothing */
 	char *waiting; /* the text of which a part waits for a restart; NULL: nothing waits */
 	bool busy;     /* a change is being committed */
+	bool missed;   /* the file was looked at meanwhile */
 };
 
 const struct hub_config *settings_get(const struct hub *hub)
@@ -243,6 +245,10 @@ static void settings_committed(struct store_op *op, int result, const struct err
 		hub_event(hub);
 	}
 	op_free(s);
+	if (settings->missed) {
+		settings->missed = false;
+		config_dir_look(hub);
+	}
 }
 
 /* Commits an event, and with text what it tells about. */
@@ -314,8 +320,12 @@ void settings_scanned(struct hub *hub, struct config_snapshot *snapshot)
 {
 	struct settings *s = hub->settings;
 
-	if (s->busy || (snapshot->hub_result == -ENOENT && !snapshot->hub_text))
-		return; /* the next scan comes to it */
+	if (s->busy) {
+		s->missed = true;
+		return;
+	}
+	if (snapshot->hub_result == -ENOENT && !snapshot->hub_text)
+		return; /* out of memory: the next look comes to it */
 	if (snapshot->hub_result < 0 && snapshot->hub_result != -ENOENT)
 		refuse(hub, &snapshot->hub_err);
 	else if (strcmp(s->text, snapshot->hub_text) != 0)

@@ -43,8 +43,11 @@ static int make(struct store *s, struct fleet *r, enum fleet_change_kind kind, c
 	c.serial = kind == FLEET_ADD ? fleet_next_serial(r) : e ? e->record.serial : 999;
 	c.name = strdup(name);
 	c.reason = kind == FLEET_CONFIGURE ? strdup("") : argument ? strdup(argument) : NULL;
-	c.config_text = argument ? strdup(argument) : NULL;
-	c.config_kind = strdup("fake");
+	if (kind == FLEET_CONFIGURE) {
+		c.config_text = strdup(argument);
+		c.config_kind = strdup("fake");
+	}
+	c.config_error = kind == FLEET_CONFIG_ERROR ? strdup(argument) : NULL;
 	int result = help_run(s, apply, &c, NULL);
 	if (result >= 0)
 		fleet_changed(r, &c);
