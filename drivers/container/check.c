@@ -22,7 +22,7 @@
 
 struct capabilities container_capabilities(const struct container_config *config, unsigned abilities)
 {
-	bool vm = runtime_is_virtualized(text_trimmed(config->oci_runtime));
+	bool vm = runtime_is_virtualized(config->oci_runtime);
 
 	return (struct capabilities){
 		.isolation = vm ? ISOLATION_VM : ISOLATION_CONTAINER,

@@ -5,7 +5,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/queue.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -15,33 +14,17 @@
 #include "drivers/container/argv.h"
 #include "drivers/container/check.h"
 #include "drivers/container/config.h"
-#include "drivers/container/image.h"
-#include "drivers/shim/run.h"
+#include "drivers/container/internal.h"
 
-/* "cloop-<instance>-<serial in hex>.<attempt>" */
-#define NAME_MAX_BYTES 96
-#define BASE_ENV_MAX 8
-#define BUCKETS 256U
 /* A container whose shim was killed: a runtime that is busy gets some time. */
 #define REMOVE_TRIES 10
 #define REMOVE_PAUSE_MS 200
 #define REMOVE_TIMEOUT_MS 60000
 #define REMOVE_OUTPUT_MAX 4096
 
-struct container {
-	struct driver driver; /* first: driver_ops are given this */
-	struct driver_shims *shims;
-	gid_t gid_admin;
-	char instance[40]; /* tells the containers of daemons apart that share a runtime */
-	char *base_env[BASE_ENV_MAX];
-	size_t n_base_env;
-	struct container_images *images;
-	LIST_HEAD(tracked_list, tracked) tracked[BUCKETS];
-};
-
 static struct tracked_list *bucket(struct container *c, uint32_t serial)
 {
-	return &c->tracked[serial % BUCKETS];
+	return &c->tracked[serial % CONTAINER_BUCKETS];
 }
 
 static struct container *of(struct driver *d)
@@ -49,11 +32,29 @@ static struct container *of(struct driver *d)
 	return (struct container *)d;
 }
 
-static void container_name(const struct container *c, uint32_t serial, uint32_t attempt,
-			   char ret[static NAME_MAX_BYTES])
+void container_name(const struct container *c, uint32_t serial, uint32_t attempt,
+		    char ret[static CONTAINER_ID_MAX])
 {
-	(void)snprintf(ret, NAME_MAX_BYTES, "cloop-%s-%08" PRIx32 ".%" PRIu32, c->instance, serial,
+	(void)snprintf(ret, CONTAINER_ID_MAX, "cloop-%s-%08" PRIx32 ".%" PRIu32, c->instance, serial,
 		       attempt);
+}
+
+bool container_name_parse(const struct container *c, const char *name, uint32_t *ret_serial,
+			  uint32_t *ret_attempt)
+{
+	char again[CONTAINER_ID_MAX];
+	uint32_t serial, attempt;
+	size_t len = strlen(c->instance);
+
+	if (strncmp(name, "cloop-", 6) != 0 || strncmp(name + 6, c->instance, len) != 0 ||
+	    sscanf(name + 6 + len, "-%8" SCNx32 ".%" SCNu32, &serial, &attempt) != 2)
+		return false;
+	container_name(c, serial, attempt, again);
+	if (strcmp(name, again) != 0)
+		return false;
+	*ret_serial = serial;
+	*ret_attempt = attempt;
+	return true;
 }
 
 static int config_check(struct driver *d, struct json_object *o, json_t **ret, struct error *err)
@@ -133,6 +134,13 @@ static struct tracked *find(struct container *c, uint32_t serial)
 	return NULL;
 }
 
+bool container_tracks(struct container *c, uint32_t serial, uint32_t attempt)
+{
+	struct tracked *t = find(c, serial);
+
+	return t && t->attempt == attempt;
+}
+
 static void free_timer(uv_handle_t *timer)
 {
 	free(timer);
@@ -187,7 +195,7 @@ static int fill(struct tracked *t, const struct executor_launch *launch,
 	const struct spec *spec = launch->spec;
 	unsigned abilities = driver_shims_abilities(c->shims);
 	struct resource_limits limits = container_limits(config, spec);
-	char name[NAME_MAX_BYTES];
+	char name[CONTAINER_ID_MAX];
 
 	container_name(c, launch->serial, launch->attempt, name);
 	/* Without control groups nothing here enforces even the limit that nobody asked for. */
@@ -349,7 +357,7 @@ static int adopt(struct driver *d, uint32_t serial, uint32_t attempt,
 	struct container *c = of(d);
 	AUTO_CONTAINER_CONFIG struct container_config config = {0};
 	struct tracked *t = find(c, serial);
-	char name[NAME_MAX_BYTES];
+	char name[CONTAINER_ID_MAX];
 	int r = 0;
 
 	if (t && t->resolving) {
@@ -488,6 +496,8 @@ static const struct driver_ops ops = {
 	.launch = launch,
 	.adopt = adopt,
 	.signal = send_signal,
+	.probe = container_probe,
+	.preflight = container_preflight,
 };
 
 /* What a runtime needs of the daemon's environment; all else is the operator's, in runtime_env. */
@@ -541,8 +551,9 @@ struct container *container_free(struct container *c)
 {
 	if (!c)
 		return NULL;
+	container_probes_free(c);
 	c->images = container_images_free(c->images);
-	for (size_t i = 0; i < BUCKETS; i++)
+	for (size_t i = 0; i < CONTAINER_BUCKETS; i++)
 		while (!LIST_EMPTY(&c->tracked[i]))
 			(void)tracked_free(LIST_FIRST(&c->tracked[i]));
 	for (size_t i = 0; i < c->n_base_env; i++)

@@ -111,6 +111,7 @@ dies_at() {
 			sleep 0.01
 		done
 	) 2> /dev/null 3>&- &
+	killer=$!
 	# It may have been too late.
 	if id=$(box "$(ran 'sleep 2')" 2> "$BATS_TEST_TMPDIR/said"); then
 		ended "$id"
@@ -118,7 +119,7 @@ dies_at() {
 		grep -q 'killed by signal 9' "$BATS_TEST_TMPDIR/said"
 	fi
 	touch "$BATS_TEST_TMPDIR/over"
-	wait
+	wait "$killer"
 	eventually no_container_is_left
 	ran_at_most_once
 }
@@ -127,9 +128,10 @@ dies_at() {
 	fresh
 	put "$M/executors/box/start" "$(ran 'sleep 3; echo end; exit 6' | jq -c '.labels = {"cloop.session":"k"}')" \
 		3>&- &
+	writer=$!
 	sleep 0.3
 	hub_kill
-	wait || true
+	wait "$writer" || true
 	eventually test -e "$M/sessions/k"
 	hub_kill
 	equal "$(ended k)" 6
