@@ -3,7 +3,6 @@
 #include <errno.h>
 #include <string.h>
 
-#include "core/field.h"
 #include "core/owner.h"
 #include "drivers/container/argv.h"
 #include "drivers/shim/protocol.h"
