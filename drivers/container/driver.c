@@ -111,6 +111,17 @@ struct tracked {
 	struct container_command command; /* of a launch; remove and env in any case */
 	char *image;                      /* what it runs; "" until that is known */
 	/* While the image is being found out. */
+	enum {
+		STAGE_BASE,  /* which image the reference means */
+		STAGE_SETUP, /* whether its setup commands are baked in already */
+		STAGE_BUILT, /* which image came out of that */
+	} stage;
+	struct container_config config;
+	char **setup; /* commands */
+	size_t n_setup;
+	bool no_network;
+	char *base, *tag;
+	char *preamble; /* what the build said */
 	bool resolving;
 	bool forgotten; /* asked for again meanwhile: the answer is for nobody */
 	struct launch_request request;
@@ -155,6 +166,11 @@ static struct tracked *tracked_free(struct tracked *t)
 	if (t->timer)
 		uv_close((uv_handle_t *)t->timer, free_timer);
 	container_command_clear(&t->command);
+	container_config_clear(&t->config);
+	(void)strlist_free(t->setup, t->n_setup);
+	free(t->base);
+	free(t->tag);
+	free(t->preamble);
 	free(t->image);
 	free(t->work_dir);
 	free(t->groups);
@@ -283,27 +299,15 @@ static void fail_launch(struct tracked *t, const struct error *err)
 	driver_shims_say_failed(c->shims, serial, &copy);
 }
 
-static void on_image(void *user, const char *image, const struct error *failed)
+/* Everything is known: the shim begins. */
+static void hand_over(struct tracked *t, const char *image)
 {
-	struct tracked *t = user;
 	struct container *c = t->container;
 	struct error err;
 
-	t->resolving = false;
-	if (t->forgotten) {
-		(void)tracked_free(t);
-		return;
-	}
-	if (failed) {
-		/* Without a connection the session is looked for again when there is one. */
-		if (c->driver.ready)
-			fail_launch(t, failed);
-		else
-			(void)tracked_free(t);
-		return;
-	}
 	free(t->image);
 	t->image = strdup(image);
+	t->extra.preamble = t->preamble ? t->preamble : "";
 	int r = t->image ? container_command_set_image(&t->command, image, &err) : error_oom(&err);
 	if (r == 0)
 		r = driver_shims_launch(c->shims, &c->driver, &t->request, &err);
@@ -313,6 +317,101 @@ static void on_image(void *user, const char *image, const struct error *failed)
 		fail_launch(t, &err);
 	else
 		drop_launch(t);
+}
+
+static void on_image(void *user, const char *image, const struct error *failed);
+
+static int resolve(struct tracked *t, const char *reference, struct error *err)
+{
+	const struct container_command *command = &t->command;
+	AUTO_FREE char **env = calloc(command->n_runtime_env + 1, sizeof(char *));
+
+	if (!env)
+		return error_oom(err);
+	memcpy(env, command->env, command->n_runtime_env * sizeof(char *));
+	t->resolving = true;
+	int r = container_images_resolve(t->container->images, &t->config, env, reference, on_image, t, err);
+	if (r < 0)
+		t->resolving = false;
+	return r;
+}
+
+static void on_built(void *user, const char *text, const struct error *failed)
+{
+	struct tracked *t = user;
+	struct error err;
+
+	t->resolving = false;
+	if (t->forgotten || (failed && !t->container->driver.ready)) {
+		(void)tracked_free(t);
+		return;
+	}
+	if (failed) {
+		fail_launch(t, failed);
+		return;
+	}
+	free(t->preamble);
+	t->preamble = strdup(text);
+	t->stage = STAGE_BUILT;
+	if (resolve(t, t->tag, &err) < 0)
+		fail_launch(t, &err);
+}
+
+static int build(struct tracked *t, struct error *err)
+{
+	const struct container_command *command = &t->command;
+	const struct spec spec = {.setup_commands = t->setup,
+				  .n_setup_commands = t->n_setup,
+				  .disable_network = t->no_network};
+	AUTO_FREE char **env = calloc(command->n_runtime_env + 1, sizeof(char *));
+
+	if (!env)
+		return error_oom(err);
+	memcpy(env, command->env, command->n_runtime_env * sizeof(char *));
+	t->resolving = true;
+	int r = container_builds_make(t->container->builds, &t->config, env, t->base, &spec, t->tag,
+				      on_built, t, err);
+	if (r < 0)
+		t->resolving = false;
+	return r;
+}
+
+/* The base is known: is there an image with the commands baked in? */
+static int look_for_setup(struct tracked *t, const char *base, struct error *err)
+{
+	t->base = strdup(base);
+	t->tag = container_build_tag(base, t->setup, t->n_setup);
+	if (!t->base || !t->tag)
+		return error_oom(err);
+	t->stage = STAGE_SETUP;
+	return resolve(t, t->tag, err);
+}
+
+static void on_image(void *user, const char *image, const struct error *failed)
+{
+	struct tracked *t = user;
+	struct error err;
+	int r = 0;
+
+	t->resolving = false;
+	/* Without a connection the session is looked for again when there is one. */
+	if (t->forgotten || (failed && !t->container->driver.ready)) {
+		(void)tracked_free(t);
+		return;
+	}
+	if (failed && failed->code == ENOENT && t->stage == STAGE_SETUP)
+		r = build(t, &err);
+	else if (failed) {
+		fail_launch(t, failed);
+		return;
+	} else if (t->stage == STAGE_BASE && t->n_setup > 0)
+		r = look_for_setup(t, image, &err);
+	else {
+		hand_over(t, image);
+		return;
+	}
+	if (r < 0)
+		fail_launch(t, &err);
 }
 
 static int launch(struct driver *d, const struct executor_launch *launch, struct error *err)
@@ -337,15 +436,17 @@ static int launch(struct driver *d, const struct executor_launch *launch, struct
 		(void)tracked_free(t);
 		return r;
 	}
-	AUTO_FREE char **env = calloc(t->command.n_runtime_env + 1, sizeof(char *));
-	if (!env) {
-		(void)tracked_free(t);
-		return error_oom(err);
-	}
-	memcpy(env, t->command.env, t->command.n_runtime_env * sizeof(char *));
-	t->resolving = true;
-	r = container_images_resolve(c->images, &config, env, container_image(&config, launch->spec),
-				     on_image, t, err);
+	const char *image = container_image(&config, launch->spec);
+	AUTO_FREE char *reference = strdup(image);
+	t->config = config;
+	config = (struct container_config){0};
+	t->no_network = launch->spec->disable_network;
+	t->n_setup = launch->spec->n_setup_commands;
+	t->setup = strlist_dup(launch->spec->setup_commands, t->n_setup);
+	if (!reference || (t->n_setup > 0 && !t->setup))
+		r = error_oom(err);
+	else
+		r = resolve(t, reference, err);
 	if (r < 0)
 		(void)tracked_free(t);
 	return r;
@@ -533,7 +634,8 @@ int container_new(struct driver_shims *shims, gid_t gid_admin, struct container 
 	c->shims = shims;
 	c->gid_admin = gid_admin;
 	c->images = container_images_new(shims);
-	int r = c->images ? fill_base_env(c) : -ENOMEM;
+	c->builds = container_builds_new(shims);
+	int r = c->images && c->builds ? fill_base_env(c) : -ENOMEM;
 	if (r == 0 && fstat(driver_shims_options(shims)->sessions_fd, &st) < 0)
 		r = -errno;
 	if (r < 0) {
@@ -552,6 +654,7 @@ struct container *container_free(struct container *c)
 	if (!c)
 		return NULL;
 	container_probes_free(c);
+	c->builds = container_builds_free(c->builds);
 	c->images = container_images_free(c->images);
 	for (size_t i = 0; i < CONTAINER_BUCKETS; i++)
 		while (!LIST_EMPTY(&c->tracked[i]))

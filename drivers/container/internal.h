@@ -5,6 +5,7 @@
 #include <sys/queue.h>
 
 #include "core/executor.h"
+#include "drivers/container/build.h"
 #include "drivers/container/driver.h"
 #include "drivers/container/image.h"
 #include "drivers/shim/run.h"
@@ -25,6 +26,7 @@ struct container {
 	char *base_env[CONTAINER_BASE_ENV_MAX];
 	size_t n_base_env;
 	struct container_images *images;
+	struct container_builds *builds;
 	LIST_HEAD(tracked_list, tracked) tracked[CONTAINER_BUCKETS];
 	LIST_HEAD(probing_list, probing) probing;
 };

@@ -16,6 +16,7 @@ setup() {
 	equal "$(ended "$id")" 0
 	equal "$(now "$id" log)" hi
 	equal "$(status "$id" '.state + .cause')" exitedexit
+	like "$(now "$id" handle | jq -r .image)" '^localhost/busybox@sha256:[0-9a-f]{64}$'
 	id=$(box "$(script 'echo out; echo err >&2; exit 3')")
 	equal "$(ended "$id")" 3
 	equal "$(now "$id" stdout)" out
@@ -101,6 +102,33 @@ setup() {
 	equal "$(ended "$id")" 0
 	box_podman image untag localhost/later:1 localhost/later:1
 	refused ENOENT image box '{"argv":["true"],"image":"localhost/later:1"}'
+}
+
+@test "setup commands are baked in once, and say what they do" {
+	local spec i
+	spec=$(script 'cat /made' '{"setup_commands":["echo set-up; echo by-root > /made","echo \"two  words\""]}')
+	# Several starts share what one builds.
+	for i in 1 2 3; do
+		box "$(jq -c --arg id "setup-$i" '.labels = {"cloop.session": $id}' <<< "$spec")" 3>&- &
+		pids[i]=$!
+	done
+	for i in 1 2 3; do
+		wait "${pids[i]}"
+		equal "$(ended "setup-$i")" 0
+		equal "$(now "setup-$i" stdout | grep -v '^\[cloop\]')" by-root
+		like "$(now "setup-$i" log)" '\[cloop\] setup: set-up'
+	done
+	equal "$(box_podman images --quiet localhost/cloop-setup | wc -l)" 1
+	before=$(box_podman images --quiet --no-trunc localhost/cloop-setup)
+	id=$(box "$spec")
+	equal "$(ended "$id")" 0
+	equal "$(now "$id" log)" by-root
+	equal "$(box_podman images --quiet --no-trunc localhost/cloop-setup)" "$before"
+	refused EIO setup_commands box "$(script true '{"setup_commands":["echo broken-pipe >&2; exit 3"]}')"
+	like "$refusal" 'setup commands failed'
+	# No line of a build file can be made of a command.
+	refused EIO setup_commands box "$(script true '{"setup_commands":["USER root"]}')"
+	equal "$(ls "$D/home/run/builds" 2> /dev/null)" ''
 }
 
 @test "an image policy holds" {

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "core/json.h"
+#include "drivers/container/build.h"
 #include "drivers/container/check.h"
 #include "drivers/container/config.h"
 #include "drivers/container/image.h"
@@ -288,6 +289,59 @@ static void inspections_are_read(void **state)
 	}
 }
 
+/* --- setup commands --- */
+
+#define COMMANDS(...) ((char *[]){__VA_ARGS__})
+#define TEXT(s) ((char *)(uintptr_t)(s))
+
+static void a_build_file_has_no_other_lines(void **state)
+{
+	static char *const commands[] = {TEXT("echo hi"), TEXT("a\\\nUSER root"), TEXT("x\r\nFROM evil"),
+					 TEXT("<<EOF"), TEXT("\"]\nCOPY / /"), TEXT("\xc3\xa9 $HOME ${X}"), TEXT("")};
+	AUTO_FREE char *file = container_build_file("r/a@sha256:" HEX, commands, ARRAY_SIZE(commands));
+	size_t lines = 0;
+
+	(void)state;
+	assert_non_null(file);
+	for (char *p = file; *p;) {
+		size_t len = strcspn(p, "\n");
+
+		const char *begins = lines == 0	  ? "FROM r/a@sha256:"
+				     : lines == 1 ? "LABEL cloop.managed=true"
+						  : "RUN [\"/bin/sh\",\"-c\",\"";
+
+		assert_memory_equal(p, begins, strlen(begins));
+		for (size_t i = 0; i < len; i++)
+			assert_true(p[i] >= ' ' && p[i] < 127);
+		p += len + 1;
+		lines++;
+	}
+	assert_int_equal(lines, 2 + ARRAY_SIZE(commands));
+}
+
+static void a_tag_names_base_and_commands(void **state)
+{
+	char **const lists[] = {COMMANDS(TEXT("a"), TEXT("b")), COMMANDS(TEXT("b"), TEXT("a")),
+				COMMANDS(TEXT("ab"), TEXT("")), COMMANDS(TEXT(""), TEXT("ab"))};
+	AUTO_CONTAINER_CONFIG struct container_config c = {0};
+	char *tags[ARRAY_SIZE(lists)];
+	struct error err;
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(lists); i++) {
+		tags[i] = container_build_tag("base", lists[i], 2);
+		assert_int_equal(container_image_check(&c, tags[i], &err), 0);
+		for (size_t j = 0; j < i; j++)
+			assert_string_not_equal(tags[i], tags[j]);
+	}
+	AUTO_FREE char *other = container_build_tag("base2", lists[0], 2);
+	AUTO_FREE char *same = container_build_tag("base", lists[0], 2);
+	assert_string_not_equal(other, tags[0]);
+	assert_string_equal(same, tags[0]);
+	for (size_t i = 0; i < ARRAY_SIZE(lists); i++)
+		free(tags[i]);
+}
+
 /* --- sweeping --- */
 
 struct swept {
@@ -408,6 +462,8 @@ int main(void)
 		cmocka_unit_test(capabilities_tell_the_truth),
 		cmocka_unit_test(specs_are_checked),
 		cmocka_unit_test(inspections_are_read),
+		cmocka_unit_test(a_build_file_has_no_other_lines),
+		cmocka_unit_test(a_tag_names_base_and_commands),
 		cmocka_unit_test(only_certain_orphans_go),
 		cmocka_unit_test(what_is_no_list_removes_nothing),
 		cmocka_unit_test(names_lead_back),
