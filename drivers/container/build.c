@@ -234,20 +234,27 @@ static int start(struct build *b, const struct container_config *config, char *c
 	return shim_client_run(driver_shims_client(b->builds->shims), &command, finished, b, &b->run, err);
 }
 
+static struct build *find(struct container_builds *builds, const char *tag)
+{
+	struct build *b;
+
+	LIST_FOREACH (b, &builds->list, link)
+		if (strcmp(b->tag, tag) == 0)
+			return b;
+	return NULL;
+}
+
 int container_builds_make(struct container_builds *builds, const struct container_config *config,
 			  char *const *env, const char *base, const struct spec *spec, const char *tag,
 			  container_build_fn *done, void *user, struct error *err)
 {
 	struct build_waiter *w = calloc(1, sizeof(*w));
-	struct build *b;
+	struct build *b = find(builds, tag);
 	int r = 0;
 
 	if (!w)
 		return error_oom(err);
 	*w = (struct build_waiter){.done = done, .user = user};
-	LIST_FOREACH (b, &builds->list, link)
-		if (strcmp(b->tag, tag) == 0)
-			break;
 	if (!b) {
 		b = calloc(1, sizeof(*b));
 		char *copy = b ? strdup(tag) : NULL;

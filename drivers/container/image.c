@@ -466,7 +466,9 @@ int container_images_resolve(struct container_images *images, const struct conta
 	struct entry *e = entry_get(images, config, env, reference);
 	struct waiter *w = calloc(1, sizeof(*w));
 
-	if (!e || !w) {
+	if (!w)
+		return error_oom(err);
+	if (!e) {
 		free(w);
 		return error_oom(err);
 	}

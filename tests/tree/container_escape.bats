@@ -38,7 +38,7 @@ attempt() {
 			{ echo x >> $f; } 2>/dev/null && echo "WROTE $f"
 		done
 		echo x > /workspace/f && echo x > /tmp/f && echo done' "{\"work_dir\":\"$D/work/w\"}")
-	equal "$out" done
+	equal "$out" "done"
 	equal "$(find "$D/work/w" -type f)" "$D/work/w/f"
 }
 
@@ -50,7 +50,7 @@ attempt() {
 		find / -xdev -name canary 2>/dev/null
 		ls $D /cloop /home/state 2>/dev/null
 		echo done" "{\"work_dir\":\"$D/work/w\"}")
-	equal "$out" done
+	equal "$out" "done"
 	rm -f "$D/work/w/l"
 }
 
@@ -76,7 +76,7 @@ attempt() {
 		find / -xdev -type s 2>/dev/null
 		cat /proc/net/unix | grep -E "podman|docker|cloop|launcher"
 		echo done')
-	equal "$out" done
+	equal "$out" "done"
 }
 
 @test "no right is there, and none can be gained" {
@@ -110,13 +110,13 @@ attempt() {
 		cat /proc/1/environ >/dev/null 2>&1
 		dmesg 2>/dev/null | head -n 1
 		echo done')
-	equal "$out" done
+	equal "$out" "done"
 }
 
 @test "a fork bomb stays in its box, and memory too" {
 	out=$(attempt 'f() { f | f & }; f 2>/dev/null; sleep 1; echo done' \
 		'{"resource_limits":{"pids":16},"timeout_minutes":20}')
-	like "$out" done
+	like "$out" "done"
 	id=$(WHO=alice box "$(script 'x=a; while :; do x=$x$x; done' '{"resource_limits":{"memory_mb":24}}')")
 	WHO=alice ended "$id"
 	like "$(status "$id" .cause)" 'oom|exit'
