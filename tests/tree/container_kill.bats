@@ -78,19 +78,19 @@ dies_at() {
 
 @test "a monitor that is killed: the container goes with it" {
 	fresh
-	id=$(box "$(ran 'sleep 1000')")
+	id=$(box "$(ran 'sleep 9876543')")
 	shim=$(shim_of)
 	eventually test -s "$D/work/w/ran"
 	kill -9 "$(children "$shim" | tr -d ' ')"
 	ended "$id"
 	equal "$(status "$id" .state)" killed
 	eventually no_container_is_left
-	! pgrep -f 'sleep 1000$'
+	! pgrep -f 'sleep 9876543$'
 }
 
 @test "a monitor that is killed, and then the shim that removes the container" {
 	fresh
-	id=$(box "$(ran 'sleep 1000')")
+	id=$(box "$(ran 'sleep 9876543')")
 	shim=$(shim_of)
 	echo 1 > "$BATS_FILE_TMPDIR/shim.remove"
 	kill -9 "$(children "$shim" | tr -d ' ')"
@@ -142,7 +142,7 @@ dies_at() {
 
 @test "all of them at once" {
 	fresh
-	id=$(box "$(ran 'sleep 1000')")
+	id=$(box "$(ran 'sleep 9876543')")
 	shim=$(shim_of)
 	monitor=$(children "$shim" | tr -d ' ')
 	hub=$(hub_pid)
@@ -152,7 +152,7 @@ dies_at() {
 	ended "$id"
 	equal "$(status "$id" .state)" failed
 	eventually no_container_is_left
-	! pgrep -f 'sleep 1000$'
+	! pgrep -f 'sleep 9876543$'
 	ran_at_most_once
 }
 
