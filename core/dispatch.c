@@ -5,12 +5,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/random.h>
 
 #include "core/clock.h"
 #include "core/disk_floor.h"
 #include "core/dispatch_internal.h"
 #include "core/failover.h"
+#include "core/fault.h"
 #include "core/fleet_policy.h"
 #include "core/store/store.h"
 
@@ -127,52 +127,6 @@ void live_drop(struct dispatch *d, struct live *l)
 	d->n_live--;
 	live_count(d, l, 0);
 	live_free(l);
-}
-
-/* --- names ---------------------------------------------------------------------------------- */
-
-static const char base32[] = "abcdefghijklmnopqrstuvwxyz234567";
-
-#define AUTO_NAME_CHARS 16
-
-static void automatic_name(char buf[static SESSION_ID_MAX + 1])
-{
-	unsigned char random[AUTO_NAME_CHARS];
-
-	/* Cannot fail or block once the machine has seeded itself; 80 bits do not meet by chance. */
-	while (getrandom(random, sizeof(random), 0) != (ssize_t)sizeof(random))
-		;
-	memcpy(buf, "s-", 2);
-	for (size_t i = 0; i < AUTO_NAME_CHARS; i++)
-		buf[2 + i] = base32[random[i] % 32];
-	buf[2 + AUTO_NAME_CHARS] = '\0';
-}
-
-static bool has_automatic_form(const char *name)
-{
-	return strlen(name) == 2 + AUTO_NAME_CHARS && strncmp(name, "s-", 2) == 0 &&
-	       strspn(name + 2, base32) == AUTO_NAME_CHARS;
-}
-
-static int check_chosen_name(const char *name, struct error *err)
-{
-	static const char allowed[] = "abcdefghijklmnopqrstuvwxyz0123456789._-";
-	size_t len = strlen(name);
-	int r = 0;
-
-	if (len < 1 || len > SESSION_ID_MAX || strspn(name, allowed) != len ||
-	    strchr("._-", name[0])) {
-		r = error_set_kind(err, EINVAL, ERROR_INVALID_SPEC, "not a session id");
-		error_remedy(err, "use 1 to 64 of a-z, 0-9, dot, underscore and dash, beginning with a "
-				  "letter or digit");
-	} else if (has_automatic_form(name)) {
-		r = error_set_kind(err, EINVAL, ERROR_INVALID_SPEC,
-				   "has the form of an automatic session id");
-		error_remedy(err, "choose another one");
-	}
-	if (r < 0)
-		error_field(err, "labels.%s", SESSION_LABEL);
-	return r;
 }
 
 /* --- answers -------------------------------------------------------------------------------- */
@@ -328,11 +282,13 @@ static void row_committed(struct store_op *op, int result, const struct error *e
 		d->hooks->inflight(d->user, executor);
 		return;
 	}
+	(void)fault_point("launch.row");
 	d->changed_ns = clock_now_ns();
 	l->visible = true;
 	d->hooks->created(d->user, (uint32_t)l->row.serial, l->row.name);
 	d->hooks->inflight(d->user, l->row.executor_serial);
 	live_launch(d, l);
+	(void)fault_point("launch.asked");
 }
 
 static int apply_row(struct store_tx *tx, struct store_op *op, struct error *err)
@@ -340,7 +296,10 @@ static int apply_row(struct store_tx *tx, struct store_op *op, struct error *err
 	const struct row_op *row_op = (const struct row_op *)op;
 
 	/* The loop does not change what is read here while the phase is PHASE_COMMITTING. */
-	return session_insert(tx, &row_op->live->row, err);
+	int r = session_insert(tx, &row_op->live->row, err);
+
+	(void)fault_point("launch.inserted");
+	return r;
 }
 
 /* A row of before files were noted was asked for at the executor that it ran on. */
@@ -431,7 +390,8 @@ static int fill_row(struct dispatch *d, struct live *l, const struct dispatch_st
 								   : d->limits.log_quota_bytes);
 	row->origin_mount = start->origin_mount;
 	row->origin_unique = start->origin_unique;
-	row->project_path = strdup("");
+	row->project_path = strdup(start->project_path ? start->project_path : "");
+	row->project_serial = start->project_serial;
 	row->error = strdup("");
 	row->requirements = strdup(start->requirements ? start->requirements : "");
 	row->start_file = start->start_file;
@@ -458,7 +418,7 @@ int dispatch_start(struct dispatch *d, struct dispatch_start *start, dispatch_st
 	if (!text)
 		return error_oom(err);
 	if (chosen) {
-		r = check_chosen_name(chosen, err);
+		r = dispatch_check_id(start->spec, err);
 		if (r < 0)
 			return r;
 		(void)snprintf(name, sizeof(name), "%s", chosen);
@@ -467,15 +427,15 @@ int dispatch_start(struct dispatch *d, struct dispatch_start *start, dispatch_st
 		if (r <= 0)
 			return r;
 	} else {
-		automatic_name(name);
+		dispatch_make_name(name);
 	}
 	struct executor *executor = start->executor;
 	r = executor ? 0 : start->choose(start->choose_user, &executor, err);
-	if (r == 0)
-		r = fleet_check_host(d->fleet, executor, NULL, err);
-	if (r == 0)
+	if (r >= 0)
+		r = fleet_check_host(d->fleet, executor, start->project_path, err);
+	if (r >= 0)
 		r = executor_check_schedulable(executor, err);
-	if (r == 0)
+	if (r >= 0)
 		r = disk_floor_check(d->limits.disk_free_bytes, d->limits.disk_floor_bytes, err);
 	if (r < 0)
 		return r;
@@ -538,13 +498,13 @@ void dispatch_taken_back(struct dispatch *d, uint32_t serial)
 	if (!l)
 		return;
 	AUTO_FREE char *name = strdup(l->row.name);
-	int64_t executor = l->row.executor_serial;
+	int64_t executor = l->row.executor_serial, project = l->row.project_serial;
 
 	answer_waiters(l, &l->start_error);
 	/* Whoever is woken now must not find it any more. */
 	live_drop(d, l);
 	d->changed_ns = clock_now_ns();
-	d->hooks->removed(d->user, serial, name ? name : "", executor);
+	d->hooks->removed(d->user, serial, name ? name : "", executor, project);
 	d->hooks->inflight(d->user, executor);
 	d->hooks->forget(d->user, serial);
 }
@@ -580,6 +540,7 @@ static void on_started(void *user, uint32_t serial, const struct executor_starte
 
 	if (!l || live_moving_started(d, l, started) || l->phase != PHASE_LAUNCHING)
 		return;
+	(void)fault_point("launch.started");
 	live_running(d, l, started);
 	answer_waiters(l, NULL);
 	live_send_signals(d, l);
@@ -590,6 +551,7 @@ static void on_failed(void *user, uint32_t serial, const struct error *err)
 	struct dispatch *d = user;
 	struct live *l = live_get(d, serial);
 
+	(void)fault_point("launch.failed");
 	if (l && !live_moving_failed(d, l, err) && l->phase == PHASE_LAUNCHING)
 		launch_refused(d, l, err);
 }
@@ -602,6 +564,7 @@ static void on_ended(void *user, uint32_t serial, const struct executor_exit *en
 	if (!l || live_moving_ended(d, l, ended) ||
 	    (l->phase != PHASE_RUNNING && l->phase != PHASE_LAUNCHING))
 		return;
+	(void)fault_point("end.told");
 	if (ended->cause == SESSION_CAUSE_LOST) {
 		l->phase = PHASE_MENDING;
 		l->lost_reason = strdup(ended->reason);
@@ -647,6 +610,7 @@ static void on_ready(void *user, struct driver *driver)
 
 const struct executor_events dispatch_events = {
 	.ready = on_ready,
+	.stalled = live_stalled,
 	.started = on_started,
 	.failed = on_failed,
 	.ended = on_ended,
@@ -780,19 +744,4 @@ void dispatch_each_live(struct dispatch *d, int64_t executor_serial,
 		    (executor_serial == 0 || l->counted == executor_serial) &&
 		    !fn(user, &l->row))
 			return;
-}
-
-int64_t dispatch_changed_ns(const struct dispatch *d)
-{
-	return d->changed_ns;
-}
-
-int64_t dispatch_last_serial(const struct dispatch *d)
-{
-	return d->last_serial;
-}
-
-size_t dispatch_count_live(const struct dispatch *d)
-{
-	return d->n_live;
 }

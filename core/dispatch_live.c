@@ -6,6 +6,7 @@
 
 #include "core/clock.h"
 #include "core/dispatch_internal.h"
+#include "core/fault.h"
 #include "core/handle_row.h"
 #include "core/json.h"
 #include "core/store/event.h"
@@ -50,10 +51,13 @@ static struct state_op *state_op_new(struct dispatch *d, const struct live *l)
 	s->row.handle_id = dup_text(l->row.handle_id);
 	s->row.claim_token = dup_text(l->row.claim_token);
 	s->row.error = dup_text(l->row.error);
-	s->row.project_path = s->row.requirements = s->row.spec = s->row.groups = NULL;
+	s->row.image = dup_text(l->row.image ? l->row.image : "");
+	s->row.project_path = dup_text(l->row.project_path);
+	s->row.requirements = s->row.spec = s->row.groups = NULL;
 	s->driver = dup_text(e && e->driver ? e->driver->ops->kind : "");
 	if (!s->row.name || !s->row.executor || !s->row.boot_id || !s->row.handle_id ||
-	    !s->row.claim_token || !s->row.error || !s->driver) {
+	    !s->row.claim_token || !s->row.error || !s->row.image || !s->row.project_path ||
+	    !s->driver) {
 		state_op_free(s);
 		return NULL;
 	}
@@ -90,6 +94,7 @@ static int apply_running(struct store_tx *tx, struct store_op *op, struct error 
 		.boot_id = row->boot_id,
 		.started_at_ns = row->started_at_ns,
 		.deadline_ns = row->deadline_ns,
+		.image = row->image,
 	};
 	char external[24], empty[] = "", none[] = "[]";
 
@@ -99,14 +104,15 @@ static int apply_running(struct store_tx *tx, struct store_op *op, struct error 
 		.executor_id = row->executor,
 		.driver = s->driver,
 		.external_id = external,
-		.project_path = empty,
+		.project_path = row->project_path,
 		.pid = row->pid,
-		.image = empty,
+		.image = row->image,
 		.started_at_ns = row->started_at_ns,
 		.deadline_ns = row->deadline_ns,
 		.meta = empty,
 		.secrets = none,
 	};
+	(void)fault_point("running.apply");
 	int r = session_set_running(tx, row->serial, row->claim_token, &running, err);
 	if (r >= 0)
 		r = handle_row_put(tx, &handle, err);
@@ -131,6 +137,7 @@ static int apply_ended(struct store_tx *tx, struct store_op *op, struct error *e
 		.answered = s->answered,
 	};
 
+	(void)fault_point("end.apply");
 	int r = session_set_finished(tx, row->serial, row->claim_token, &finished, err);
 	if (r >= 0)
 		r = handle_row_delete(tx, row->handle_id, err);
@@ -145,6 +152,7 @@ static void state_written(struct store_op *op, int result, const struct error *e
 	struct dispatch *d = s->dispatch;
 	struct live *l = live_get(d, s->row.serial);
 
+	(void)fault_point(s->ends ? "end.written" : "running.written");
 	if (result >= 0)
 		d->hooks->told(d->user);
 	/* A running row that could not be written is made up for by the one that ends it. */
@@ -189,6 +197,11 @@ void live_running(struct dispatch *d, struct live *l, const struct executor_star
 	l->row.pid = (pid_t)started->pid;
 	l->row.started_at_ns = started->started_at_ns;
 	l->row.deadline_ns = started->deadline_ns;
+	/* One that was adopted is what it was when it was started. */
+	if (started->image[0]) {
+		free(l->row.image);
+		l->row.image = strdup(started->image);
+	}
 	l->spec = spec_free(l->spec);
 	free(take_ptr(l->row.spec));
 	free(take_ptr(l->row.groups));
@@ -298,6 +311,18 @@ void live_orphaned(struct dispatch *d, struct live *l)
 {
 	lost(d, l, "its executor is not registered any more");
 	dispatch_answer_resolved(l);
+}
+
+void live_stalled(void *user, struct driver *driver)
+{
+	struct dispatch *d = user;
+
+	for (struct live *l = d->first; l; l = l->next) {
+		const struct executor *e = fleet_get(d->fleet, l->row.executor_serial);
+
+		if (e && e->driver == driver && l->phase == PHASE_LAUNCHING)
+			dispatch_answer_resolved(l);
+	}
 }
 
 void live_resolve(struct dispatch *d, struct live *l)
@@ -453,6 +478,7 @@ void dispatch_removed(struct dispatch *d, uint32_t serial, const char *name)
 {
 	struct session *s = &d->cache[serial % SESSION_CACHE];
 	struct live *l = live_get(d, serial);
+	int64_t project = l ? l->row.project_serial : s->serial == serial ? s->project_serial : 0;
 
 	/* Whoever is woken now must not find it any more. */
 	if (s->serial == serial)
@@ -460,7 +486,7 @@ void dispatch_removed(struct dispatch *d, uint32_t serial, const char *name)
 	if (l)
 		live_drop(d, l); /* its end was still to be written */
 	d->changed_ns = clock_now_ns();
-	d->hooks->removed(d->user, serial, name, 0);
+	d->hooks->removed(d->user, serial, name, 0, project);
 	d->hooks->forget(d->user, serial);
 }
 
@@ -548,6 +574,7 @@ void session_cache_clear(struct dispatch *d)
 struct list_page {
 	bool (*fn)(void *user, uint32_t serial, const char *name);
 	void *user;
+	int64_t project; /* 0: all */
 	int64_t after;
 	bool full;
 };
@@ -561,16 +588,56 @@ static bool list_one(void *user, int64_t serial, const char *name)
 	return !p->full;
 }
 
+static int list_pages(struct dispatch *d, struct list_page *p)
+{
+	struct store_tx *tx = store_reader(d->store);
+	int n;
+
+	do {
+		n = p->project ? session_list_project(tx, p->project, p->after, LIST_PAGE, list_one, p, NULL)
+			       : session_list_page(tx, p->after, LIST_PAGE, list_one, p, NULL);
+		if (n < 0)
+			return n;
+	} while (n == LIST_PAGE && !p->full);
+	return 0;
+}
+
 int dispatch_list(struct dispatch *d, uint64_t from,
 		  bool (*fn)(void *user, uint32_t serial, const char *name), void *user)
 {
 	struct list_page p = {.fn = fn, .user = user, .after = (int64_t)from - 1};
-	int n;
 
-	do {
-		n = session_list_page(store_reader(d->store), p.after, LIST_PAGE, list_one, &p, NULL);
-		if (n < 0)
-			return n;
-	} while (n == LIST_PAGE && !p.full);
-	return 0;
+	return list_pages(d, &p);
+}
+
+int dispatch_list_project(struct dispatch *d, int64_t project_serial, uint64_t from,
+			  bool (*fn)(void *user, uint32_t serial, const char *name), void *user)
+{
+	struct list_page p = {.fn = fn, .user = user, .project = project_serial, .after = (int64_t)from - 1};
+
+	return list_pages(d, &p);
+}
+
+int64_t dispatch_changed_ns(const struct dispatch *d)
+{
+	return d->changed_ns;
+}
+
+int64_t dispatch_last_serial(const struct dispatch *d)
+{
+	return d->last_serial;
+}
+
+size_t dispatch_count_live(const struct dispatch *d)
+{
+	return d->n_live;
+}
+
+size_t dispatch_count_project(const struct dispatch *d, int64_t project_serial)
+{
+	size_t n = 0;
+
+	for (const struct live *l = d->first; l; l = l->next)
+		n += !l->finished && l->row.project_serial == project_serial;
+	return n;
 }

@@ -82,11 +82,13 @@ struct session {
 	uint64_t origin_unique;
 	uint64_t start_file; /* the file that it was asked for through; opaque here, 0: not noted */
 	char *project_path;
+	int64_t project_serial; /* the project that it was started in; 0: none */
 	int64_t task_id;
 	char *error;
 	char *requirements; /* canonical JSON, for placing it again; "" when it was not placed */
 	char *spec;         /* canonical JSON */
 	char *groups;       /* the caller's supplementary groups, "4,27": what it is launched with */
+	char *image;        /* what it runs, with its digest; "" or NULL where there is none */
 };
 
 /* Frees the texts and zeroes the struct. */
@@ -131,6 +133,7 @@ struct session_running {
 	const char *boot_id;
 	int64_t started_at_ns;
 	int64_t deadline_ns;
+	const char *image; /* NULL: none */
 };
 /* pending or running → running. */
 int session_set_running(struct store_tx *tx, int64_t serial, const char *claim_token,
@@ -206,6 +209,11 @@ int session_get_by_origin(struct store_tx *tx, uint64_t mount, uint64_t unique, 
 int session_list_page(struct store_tx *tx, int64_t after, int limit,
 		      bool (*fn)(void *user, int64_t serial, const char *name), void *user,
 		      struct error *err);
+
+/* The same of one project's sessions. */
+int session_list_project(struct store_tx *tx, int64_t project_serial, int64_t after, int limit,
+			 bool (*fn)(void *user, int64_t serial, const char *name), void *user,
+			 struct error *err);
 
 /* Every live session, whole, in order of serial. */
 int session_list_live(struct store_tx *tx, struct session_list *ret, struct error *err);

@@ -23,6 +23,7 @@ struct hub {
 	struct wire *wire;
 	struct store *store;
 	struct fleet *fleet;
+	struct projects *projects;
 	struct dispatch *dispatch;
 	struct prune *prune;
 	struct scanner_entry *scanners;

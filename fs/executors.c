@@ -20,7 +20,6 @@
 #include "fs/preflight.h"
 #include "fs/probe.h"
 #include "fs/supervise.h"
-#include "fs/failover.h"
 #include "fs/fleet_change.h"
 #include "fs/start.h"
 #include "fs/tables.h"
@@ -202,7 +201,6 @@ void fleet_change_done(struct hub *hub, struct fleet_change *rc)
 	const struct node list = {.kind = NODE_EXECUTORS};
 
 	fleet_changed(hub->fleet, rc);
-	failover_fleet_changed(hub, rc);
 	hub_event(hub);
 	watch_modified(hub, root_node("default_id"));
 	if (fleet_changed_ns(hub->fleet) > area_header(hub->area)->executors_ns)
