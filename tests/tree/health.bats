@@ -7,15 +7,32 @@ hub_prepare() {
 	settings '100ms' '100ms'
 }
 
-# settings INTERVAL TIMEOUT-FREE-BACKOFF
+# settings INTERVAL BACKOFF: both without jitter.
 settings() {
 	local text
 
 	text=$(jq -nc --arg interval "$1" --arg backoff "$2" '{supervisor: {interval: $interval,
 		probe_timeout: "10s", backoff_base: $backoff, backoff_max: $backoff, jitter_fraction: 0,
 		max_concurrent_probes: 8, degrade_after: 1, unreachable_after: 3}}')
-	echo "$text" > "$D/home/etc/hub.json.new"
+	settle "$text"
+}
+
+settings_taken() {
+	grep -c '"file":"hub.json"' "$M/events" || true
+}
+
+taken_more() {
+	(($(settings_taken) > $1))
+}
+
+# settle TEXT: becomes hub.json, which differs from what it was; returns when it is in force.
+settle() {
+	local before
+
+	echo "$1" > "$D/home/etc/hub.json.new"
+	[[ ! -e $M/events ]] || before=$(settings_taken)
 	mv "$D/home/etc/hub.json.new" "$D/home/etc/hub.json"
+	[[ ! -e $M/events ]] || eventually taken_more "$before"
 }
 
 setup_file() {
@@ -282,8 +299,7 @@ probed_since() {
 	put "$(E plain)/config" '{"kind":"localprocess"}'
 	put "$(E plain)/probe" now
 	pid=$(launcher_pid)
-	jq '.supervisor.probe_timeout = "200ms"' "$D/home/etc/hub.json" > "$D/hub.json"
-	mv "$D/hub.json" "$D/home/etc/hub.json"
+	settle "$(jq -c '.supervisor.probe_timeout = "200ms"' "$D/home/etc/hub.json")"
 	kill -STOP "$pid"
 	eventually is plain unreachable
 	like "$(health plain .reason)" 'did not come back|has not come back'
