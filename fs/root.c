@@ -212,7 +212,7 @@ static const struct node_file root_files[] = {
 	{.name = "check", .type = FILE_DIR, .child = NODE_CHECK, .fixed = true,
 	 .doc = "Dry runs: what the rules say of a document."},
 	{.name = "metrics", .type = FILE_TEXT, .mode = 0444, .render = metrics_render,
-	 .changed = hub_changed,
+	 .changed = status_changed,
 	 .doc = "Numbers for Prometheus in its text format; counters begin anew with each hub process."},
 };
 
