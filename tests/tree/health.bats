@@ -215,10 +215,10 @@ probed_since() {
 	checked env "env > $D/work/env.new; id -u >> $D/work/env.new; mv $D/work/env.new $D/work/env
 		(setsid sh -c 'echo \$\$ > $D/work/pid; exec sleep 1000' &) ; while [ ! -s $D/work/pid ]; do sleep 0.01; done"
 	put "$(E env)/probe" now
-	! grep -E 'HUB_VARIABLE|CLOOP_' "$D/work/env"
+	run ! grep -E 'HUB_VARIABLE|CLOOP_' "$D/work/env"
 	grep -qx 'PATH=/usr/local/bin:/usr/bin:/bin' "$D/work/env"
 	equal "$(tail -n 1 "$D/work/env")" "$EUID"
-	! kill -0 "$(cat "$D/work/pid")" 2> /dev/null
+	run ! kill -0 "$(cat "$D/work/pid")"
 	rmdir "$(E env)"
 }
 
