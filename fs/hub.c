@@ -15,6 +15,7 @@
 #include "core/boot_id.h"
 #include "core/clock.h"
 #include "core/dispatch.h"
+#include "core/fault.h"
 #include "core/owner.h"
 #include "core/fleet.h"
 #include "core/project.h"
@@ -34,6 +35,7 @@
 #include "fs/failover.h"
 #include "fs/follow.h"
 #include "fs/logs.h"
+#include "fs/preflight.h"
 #include "fs/projects.h"
 #include "fs/settings.h"
 #include "fs/supervise.h"
@@ -45,7 +47,10 @@
 #define TICK_MS 1000
 #define LAUNCHER_WAIT_MS 5000 /* the first hub of a mount */
 
-/* Folders that could not be removed are tried again every so many ticks, so many at a time. */
+/*
+ * Folders that could not be removed, or that an earlier hub left, are tried again every so many ticks,
+ * for the first time soon after the start; so many at a time, and a tick later when there are more.
+ */
 #define FORGET_TICKS 60
 #define FORGET_BATCH 64
 
@@ -57,7 +62,8 @@ struct process {
 	struct localprocess *localprocess;
 	struct container *container;
 	int sessions_fd, runtime_fd;
-	unsigned n_removals, ticks;
+	unsigned n_removals, forget_in; /* ticks until forgotten folders are looked for */
+	int64_t forget_after;           /* the serial after which the next look begins */
 	uv_async_t wake;
 	uv_timer_t tick;
 	uv_poll_t keeper;
@@ -124,9 +130,13 @@ static void session_changed(void *user, uint32_t serial)
 	watch_modified_all(hub, (struct node){.kind = NODE_SESSION, .serial = serial});
 	if (s && attempt_node(hub, serial, s->attempt, &attempt) == 0)
 		watch_modified_all(hub, attempt);
-	if (s && session_state_finished(s->state) && s->executor_serial)
-		watch_deleted(hub, links_of(s->executor_serial), s->name, link_node(serial));
+	if (s && session_state_finished(s->state)) {
+		if (s->executor_serial)
+			watch_deleted(hub, links_of(s->executor_serial), s->name, link_node(serial));
+		metrics_ended(hub, s->state);
+	}
 	follow_wake(hub, NODE_LIVE_SESSION, serial);
+	preflight_session_changed(hub, serial);
 }
 
 static void session_created(void *user, uint32_t serial, const char *name)
@@ -179,6 +189,8 @@ static int place_elsewhere(void *user, const struct dispatch_placing *placing, s
 static void session_moved(void *user, const struct session *s, int64_t from, int64_t to)
 {
 	failover_moved(user, s, from, to);
+	if (to && s->attempt > 1)
+		metrics_failover(user);
 }
 
 static void session_attempted(void *user, const struct session *s)
@@ -206,6 +218,7 @@ static void remove_folder(uv_work_t *work)
 {
 	struct removal *r = work->data;
 
+	(void)fault_point("removal.begin");
 	r->result = shim_session_remove(r->process->sessions_fd, r->serial);
 }
 
@@ -225,6 +238,7 @@ static void folder_removed(uv_work_t *work, int status)
 {
 	struct removal *r = work->data;
 
+	(void)fault_point("removal.done");
 	r->process->n_removals--;
 	if (status < 0 || r->result < 0) {
 		hub_log("the folder of forgotten session %u cannot be removed: %s", r->serial,
@@ -313,7 +327,19 @@ static void mend(void *user, uint32_t serial, uint64_t log_quota_bytes)
 
 static void forget_doomed(void *user, int64_t serial)
 {
+	struct process *p = user;
+
+	p->forget_after = serial;
 	forget(user, (uint32_t)serial);
+}
+
+static void forget_again(struct process *p)
+{
+	if (session_list_doomed(store_reader(p->hub.store), p->forget_after, FORGET_BATCH, forget_doomed, p,
+				NULL) == FORGET_BATCH)
+		return;
+	p->forget_after = 0;
+	p->forget_in = FORGET_TICKS;
 }
 
 /* --- the keeper ----------------------------------------------------------------------------- */
@@ -383,12 +409,13 @@ static void on_tick(uv_timer_t *timer)
 	struct process *p = timer->data;
 	struct hub *hub = &p->hub;
 
-	failover_tick(hub);
 	dispatch_tick(hub->dispatch);
 	follow_tick(hub);
+	if (p->forget_in > 0)
+		p->forget_in--;
+	else if (p->n_removals == 0)
+		forget_again(p);
 	config_dir_tick(hub);
-	if (++p->ticks % FORGET_TICKS == 0 && p->n_removals == 0)
-		(void)session_list_doomed(store_reader(hub->store), 0, FORGET_BATCH, forget_doomed, p, NULL);
 }
 
 /* --- start ---------------------------------------------------------------------------------- */
@@ -572,6 +599,7 @@ static int prepare_domain(struct process *p, struct error *err)
 		.epoch = area_header(hub->area)->hub_epoch,
 		.forbidden_dev = area_header(hub->area)->mount_dev,
 		.abilities = &area_header(hub->area)->launcher_abilities,
+		.log = say,
 		.events = &dispatch_events,
 		.user = hub->dispatch,
 	};
@@ -609,7 +637,10 @@ static int prepare_tree(struct process *p, struct error *err)
 		r = supervise_new(hub, &hub->supervise, err);
 	if (r >= 0 && transaction_init(hub) < 0)
 		r = error_oom(err);
-	return r < 0 ? r : wire_new(hub, &tree_ops, &hub->wire, err);
+	if (r < 0)
+		return r;
+	failover_attach(hub);
+	return wire_new(hub, &tree_ops, &hub->wire, err);
 }
 
 static int prepare_loop(struct process *p, struct error *err)

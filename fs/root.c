@@ -211,6 +211,9 @@ static const struct node_file root_files[] = {
 	 .doc = "Where work belongs."},
 	{.name = "check", .type = FILE_DIR, .child = NODE_CHECK, .fixed = true,
 	 .doc = "Dry runs: what the rules say of a document."},
+	{.name = "metrics", .type = FILE_TEXT, .mode = 0444, .render = metrics_render,
+	 .changed = status_changed,
+	 .doc = "Numbers for Prometheus in its text format; counters begin anew with each hub process."},
 };
 
 const struct node_dir root_dir = {

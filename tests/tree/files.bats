@@ -89,6 +89,13 @@ content() {
 				[.executor_id, .attempt, .state, .cause, .exit_code]" <<< "$text")" \
 				'["second",1,"exited","exit",3]'
 		;;
+	//metrics)
+		equal "$(grep -vE '^(# (HELP|TYPE) cloop_[a-z_]+ .+|cloop_[a-z_]+(\{[a-z]+="[^"]*"\})? [0-9.]+)$' <<< "$text")" '' &&
+			like "$text" $'\ncloop_sessions\\{state="running"\\} 1\n' &&
+			like "$text" $'\ncloop_sessions_ended_total\\{state="exited"\\} 1\n' &&
+			like "$text" $'\ncloop_executors\\{state="ready"\\} 2\n' &&
+			like "$text" $'\ncloop_executor_inflight\\{executor="second"\\} 1\n'
+		;;
 	//default) equal "$text" executors/local ;;
 	//default_id) equal "$text" local ;;
 	# Nobody has written to them yet.
@@ -118,6 +125,7 @@ content() {
 		;;
 	/executors/\<id\>/inflight) equal "$text" 1 ;;
 	/executors/\<id\>/probe) like "$text" '^ok 20[0-9T:.-]+Z$' ;;
+	/executors/\<id\>/preflight) equal "$text" '' ;;
 	/executors/\<id\>/drained) equal "$text" ../../.live/executors/second/drained ;;
 	/sessions/\<id\>/spec)
 		equal "$(jq -c 'del(.argv[2])' <<< "$text")" \
