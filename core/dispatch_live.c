@@ -6,6 +6,7 @@
 
 #include "core/clock.h"
 #include "core/dispatch_internal.h"
+#include "core/fault.h"
 #include "core/handle_row.h"
 #include "core/json.h"
 #include "core/store/event.h"
@@ -111,6 +112,7 @@ static int apply_running(struct store_tx *tx, struct store_op *op, struct error 
 		.meta = empty,
 		.secrets = none,
 	};
+	(void)fault_point("running.apply");
 	int r = session_set_running(tx, row->serial, row->claim_token, &running, err);
 	if (r >= 0)
 		r = handle_row_put(tx, &handle, err);
@@ -135,6 +137,7 @@ static int apply_ended(struct store_tx *tx, struct store_op *op, struct error *e
 		.answered = s->answered,
 	};
 
+	(void)fault_point("end.apply");
 	int r = session_set_finished(tx, row->serial, row->claim_token, &finished, err);
 	if (r >= 0)
 		r = handle_row_delete(tx, row->handle_id, err);
@@ -149,6 +152,7 @@ static void state_written(struct store_op *op, int result, const struct error *e
 	struct dispatch *d = s->dispatch;
 	struct live *l = live_get(d, s->row.serial);
 
+	(void)fault_point(s->ends ? "end.written" : "running.written");
 	if (result >= 0)
 		d->hooks->told(d->user);
 	/* A running row that could not be written is made up for by the one that ends it. */
@@ -307,6 +311,18 @@ void live_orphaned(struct dispatch *d, struct live *l)
 {
 	lost(d, l, "its executor is not registered any more");
 	dispatch_answer_resolved(l);
+}
+
+void live_stalled(void *user, struct driver *driver)
+{
+	struct dispatch *d = user;
+
+	for (struct live *l = d->first; l; l = l->next) {
+		const struct executor *e = fleet_get(d->fleet, l->row.executor_serial);
+
+		if (e && e->driver == driver && l->phase == PHASE_LAUNCHING)
+			dispatch_answer_resolved(l);
+	}
 }
 
 void live_resolve(struct dispatch *d, struct live *l)

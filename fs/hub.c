@@ -15,6 +15,7 @@
 #include "core/boot_id.h"
 #include "core/clock.h"
 #include "core/dispatch.h"
+#include "core/fault.h"
 #include "core/owner.h"
 #include "core/fleet.h"
 #include "core/project.h"
@@ -46,7 +47,10 @@
 #define TICK_MS 1000
 #define LAUNCHER_WAIT_MS 5000 /* the first hub of a mount */
 
-/* Folders that could not be removed are tried again every so many ticks, so many at a time. */
+/*
+ * Folders that could not be removed, or that an earlier hub left, are tried again every so many ticks,
+ * for the first time soon after the start; so many at a time, and a tick later when there are more.
+ */
 #define FORGET_TICKS 60
 #define FORGET_BATCH 64
 
@@ -58,7 +62,8 @@ struct process {
 	struct localprocess *localprocess;
 	struct container *container;
 	int sessions_fd, runtime_fd;
-	unsigned n_removals, ticks;
+	unsigned n_removals, forget_in; /* ticks until forgotten folders are looked for */
+	int64_t forget_after;           /* the serial after which the next look begins */
 	uv_async_t wake;
 	uv_timer_t tick;
 	uv_poll_t keeper;
@@ -213,6 +218,7 @@ static void remove_folder(uv_work_t *work)
 {
 	struct removal *r = work->data;
 
+	(void)fault_point("removal.begin");
 	r->result = shim_session_remove(r->process->sessions_fd, r->serial);
 }
 
@@ -232,6 +238,7 @@ static void folder_removed(uv_work_t *work, int status)
 {
 	struct removal *r = work->data;
 
+	(void)fault_point("removal.done");
 	r->process->n_removals--;
 	if (status < 0 || r->result < 0) {
 		hub_log("the folder of forgotten session %u cannot be removed: %s", r->serial,
@@ -320,7 +327,19 @@ static void mend(void *user, uint32_t serial, uint64_t log_quota_bytes)
 
 static void forget_doomed(void *user, int64_t serial)
 {
+	struct process *p = user;
+
+	p->forget_after = serial;
 	forget(user, (uint32_t)serial);
+}
+
+static void forget_again(struct process *p)
+{
+	if (session_list_doomed(store_reader(p->hub.store), p->forget_after, FORGET_BATCH, forget_doomed, p,
+				NULL) == FORGET_BATCH)
+		return;
+	p->forget_after = 0;
+	p->forget_in = FORGET_TICKS;
 }
 
 /* --- the keeper ----------------------------------------------------------------------------- */
@@ -392,9 +411,11 @@ static void on_tick(uv_timer_t *timer)
 
 	dispatch_tick(hub->dispatch);
 	follow_tick(hub);
+	if (p->forget_in > 0)
+		p->forget_in--;
+	else if (p->n_removals == 0)
+		forget_again(p);
 	config_dir_tick(hub);
-	if (++p->ticks % FORGET_TICKS == 0 && p->n_removals == 0)
-		(void)session_list_doomed(store_reader(hub->store), 0, FORGET_BATCH, forget_doomed, p, NULL);
 }
 
 /* --- start ---------------------------------------------------------------------------------- */
@@ -578,6 +599,7 @@ static int prepare_domain(struct process *p, struct error *err)
 		.epoch = area_header(hub->area)->hub_epoch,
 		.forbidden_dev = area_header(hub->area)->mount_dev,
 		.abilities = &area_header(hub->area)->launcher_abilities,
+		.log = say,
 		.events = &dispatch_events,
 		.user = hub->dispatch,
 	};

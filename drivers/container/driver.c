@@ -94,6 +94,8 @@ static int check(struct driver *d, const struct executor_launch *launch, struct 
 	AUTO_CONTAINER_CONFIG struct container_config config = {0};
 	int r = container_config_load(launch->config->options, &config, err);
 
+	if (r >= 0)
+		r = driver_shims_check(of(d)->shims, err);
 	return r < 0 ? r
 		     : container_check(&config, launch->spec, driver_shims_abilities(of(d)->shims), err);
 }
