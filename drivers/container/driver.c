@@ -63,6 +63,12 @@ static int config_check(struct driver *d, struct json_object *o, json_t **ret, s
 	int r = container_config_read(o, &config, err);
 
 	(void)d;
+	/* Its client stays, and its containers are another process's children: no shim supervises them. */
+	if (r >= 0 && config.runtime == CONTAINER_DOCKER) {
+		r = error_set_kind(err, EOPNOTSUPP, ERROR_UNSUPPORTED, "containers of docker cannot be supervised");
+		error_field(err, "runtime");
+		error_remedy(err, "write podman");
+	}
 	if (r < 0)
 		return r;
 	*ret = container_config_to_json(&config);

@@ -426,7 +426,8 @@ static bool ask_uid_mapping(struct probing *p, const char **argv)
 	if (geteuid() == 0)
 		line(p, VERDICT_OK, "uid-mapping", "a container runs as its directory's owner, never as root");
 	else
-		line(p, VERDICT_OK, "uid-mapping", "a container runs as uid %u, which runs the daemon", geteuid());
+		line(p, VERDICT_FAIL, "uid-mapping",
+		     "the daemon is not root, and its helpers may gain no rights, which podman then needs");
 	return false;
 }
 

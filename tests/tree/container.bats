@@ -298,6 +298,7 @@ orphan() {
 
 @test "a config is strict" {
 	refused EINVAL network put "$M/executors/box/config" '{"kind":"container","network":"host"}'
+	refused EOPNOTSUPP runtime put "$M/executors/box/config" '{"kind":"container","runtime":"docker"}'
 	refused EINVAL oci_runtime put "$M/executors/box/config" \
 		'{"kind":"container","oci_runtime":"/usr/bin/runc"}'
 	refused EINVAL 'extra_args[0]' put "$M/executors/box/config" \
