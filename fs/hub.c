@@ -35,6 +35,7 @@
 #include "fs/logs.h"
 #include "fs/settings.h"
 #include "fs/supervise.h"
+#include "fs/sweep.h"
 #include "fs/transaction.h"
 #include "fs/tree.h"
 #include "fs/watch.h"
@@ -54,6 +55,7 @@ struct process {
 	struct driver_shims *shims;
 	struct localprocess *localprocess;
 	struct container *container;
+	struct sweep *sweep;
 	int sessions_fd, runtime_fd;
 	unsigned n_removals, ticks;
 	uv_async_t wake;
@@ -379,6 +381,7 @@ static void on_tick(uv_timer_t *timer)
 
 	dispatch_tick(hub->dispatch);
 	follow_tick(hub);
+	sweep_tick(p->sweep);
 	config_dir_tick(hub);
 	if (++p->ticks % FORGET_TICKS == 0 && p->n_removals == 0)
 		(void)session_list_doomed(store_reader(hub->store), 0, FORGET_BATCH, forget_doomed, p, NULL);
@@ -599,6 +602,8 @@ static int prepare_tree(struct process *p, struct error *err)
 		r = supervise_new(hub, &hub->supervise, err);
 	if (r >= 0 && transaction_init(hub) < 0)
 		r = error_oom(err);
+	if (r >= 0)
+		r = sweep_new(hub, p->sessions_fd, localprocess_driver(p->localprocess), &p->sweep, err);
 	if (r < 0)
 		return r;
 	failover_attach(hub);
@@ -707,6 +712,7 @@ static void tear_down(struct process *p)
 	(void)uv_loop_close(&hub->loop);
 
 	hub->supervise = supervise_free(hub->supervise);
+	p->sweep = sweep_free(p->sweep);
 	hub->watch = watch_free(hub->watch);
 	hub->logs = logs_free(hub->logs);
 	hub->dispatch = dispatch_free(hub->dispatch);
