@@ -17,6 +17,7 @@
 #include "core/dispatch.h"
 #include "core/owner.h"
 #include "core/fleet.h"
+#include "core/project.h"
 #include "core/store/event.h"
 #include "core/store/journal.h"
 #include "core/store/store.h"
@@ -33,6 +34,8 @@
 #include "fs/failover.h"
 #include "fs/follow.h"
 #include "fs/logs.h"
+#include "fs/preflight.h"
+#include "fs/projects.h"
 #include "fs/settings.h"
 #include "fs/supervise.h"
 #include "fs/sweep.h"
@@ -124,9 +127,13 @@ static void session_changed(void *user, uint32_t serial)
 	watch_modified_all(hub, (struct node){.kind = NODE_SESSION, .serial = serial});
 	if (s && attempt_node(hub, serial, s->attempt, &attempt) == 0)
 		watch_modified_all(hub, attempt);
-	if (s && session_state_finished(s->state) && s->executor_serial)
-		watch_deleted(hub, links_of(s->executor_serial), s->name, link_node(serial));
+	if (s && session_state_finished(s->state)) {
+		if (s->executor_serial)
+			watch_deleted(hub, links_of(s->executor_serial), s->name, link_node(serial));
+		metrics_ended(hub, s->state);
+	}
 	follow_wake(hub, NODE_LIVE_SESSION, serial);
+	preflight_session_changed(hub, serial);
 }
 
 static void session_created(void *user, uint32_t serial, const char *name)
@@ -140,9 +147,12 @@ static void session_created(void *user, uint32_t serial, const char *name)
 		      (struct node){.kind = NODE_SESSION, .serial = serial});
 	if (s)
 		watch_created(hub, links_of(s->executor_serial), name, link_node(serial));
+	if (s)
+		projects_session_created(hub, s->project_serial, serial, name);
 }
 
-static void session_removed(void *user, uint32_t serial, const char *name, int64_t executor_serial)
+static void session_removed(void *user, uint32_t serial, const char *name, int64_t executor_serial,
+			    int64_t project_serial)
 {
 	struct hub *hub = user;
 
@@ -151,6 +161,7 @@ static void session_removed(void *user, uint32_t serial, const char *name, int64
 	area_header(hub->area)->sessions_ns = dispatch_changed_ns(hub->dispatch);
 	if (executor_serial)
 		watch_deleted(hub, links_of(executor_serial), name, link_node(serial));
+	projects_session_removed(hub, project_serial, serial, name);
 	watch_deleted(hub, (struct node){.kind = NODE_SESSIONS}, name,
 		      (struct node){.kind = NODE_SESSION, .serial = serial});
 	follow_wake(hub, NODE_LIVE_SESSION, serial);
@@ -175,6 +186,8 @@ static int place_elsewhere(void *user, const struct dispatch_placing *placing, s
 static void session_moved(void *user, const struct session *s, int64_t from, int64_t to)
 {
 	failover_moved(user, s, from, to);
+	if (to && s->attempt > 1)
+		metrics_failover(user);
 }
 
 static void session_attempted(void *user, const struct session *s)
@@ -582,6 +595,9 @@ static int prepare_domain(struct process *p, struct error *err)
 	p->drivers[1] = container_driver(p->container);
 	settings_apply(hub);
 	r = fleet_load(hub->fleet, store_reader(hub->store), err);
+	hub->projects = projects_new();
+	if (r >= 0)
+		r = hub->projects ? projects_load(hub->projects, store_reader(hub->store), err) : error_oom(err);
 	if (r >= 0)
 		r = dispatch_load(hub->dispatch, area_header(hub->area)->sessions_ns, err);
 	return r < 0 ? r : config_dir_new(hub, err);
@@ -717,6 +733,7 @@ static void tear_down(struct process *p)
 	hub->logs = logs_free(hub->logs);
 	hub->dispatch = dispatch_free(hub->dispatch);
 	hub->fleet = fleet_free(hub->fleet);
+	hub->projects = projects_free(hub->projects);
 	hub->wire = wire_free(hub->wire);
 	hub->follow = follow_free(hub->follow);
 	hub->prune = prune_free(hub->prune);

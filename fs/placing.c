@@ -3,6 +3,7 @@
 #include "core/candidates.h"
 #include "core/dispatch.h"
 #include "core/json.h"
+#include "core/policy.h"
 #include "core/requirements.h"
 #include "fs/change.h"
 #include "fs/context.h"
@@ -10,8 +11,7 @@
 
 bool placing_host_allowed(const struct hub *hub)
 {
-	(void)hub;
-	return true;
+	return host_policy_allows(fleet_host_policy(hub->fleet));
 }
 
 int placing_select(struct change *c, const struct requirements *req, struct executor **ret,
