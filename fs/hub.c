@@ -177,24 +177,6 @@ static void inflight_changed(void *user, int64_t executor_serial)
 	config_dir_inflight(hub, executor_serial);
 }
 
-static int place_elsewhere(void *user, const struct dispatch_placing *placing, struct executor **ret,
-			   struct error *err)
-{
-	return failover_place(user, placing, ret, err);
-}
-
-static void session_moved(void *user, const struct session *s, int64_t from, int64_t to)
-{
-	failover_moved(user, s, from, to);
-	if (to && s->attempt > 1)
-		metrics_failover(user);
-}
-
-static void session_attempted(void *user, const struct session *s)
-{
-	failover_attempted(user, s);
-}
-
 static void say(void *user, const char *line)
 {
 	(void)user;
@@ -539,9 +521,9 @@ static const struct dispatch_hooks hooks = {
 	.log = say,
 	.mend = mend,
 	.forget = forget,
-	.place = place_elsewhere,
-	.moved = session_moved,
-	.attempted = session_attempted,
+	.place = failover_place,
+	.moved = failover_moved,
+	.attempted = failover_attempted,
 };
 
 static int boot_text(char ret[static 2 * BOOT_ID_BYTES + 1], struct error *err)
