@@ -38,32 +38,32 @@ process_is_gone() {
 }
 
 @test "what no row is known of goes after the grace, what is in doubt stays" {
-	local done runs doubt kept done_at runs_at doubt_at kept_at pid
+	local over runs doubt kept over_at runs_at doubt_at kept_at pid
 
-	done=$(start "$(spec /bin/echo done)")
+	over=$(start "$(spec /bin/echo done)")
 	kept=$(start "$(spec /bin/echo kept)")
 	doubt=$(start "$(spec /bin/echo doubt)")
 	runs=$(start "$(script 'trap "" TERM; while :; do sleep 1; done')")
-	ended "$done" "$kept" "$doubt" > /dev/null
+	ended "$over" "$kept" "$doubt" > /dev/null
 	pid=$(now "$runs" pid)
-	done_at=$(folder "$done") kept_at=$(folder "$kept") doubt_at=$(folder "$doubt")
+	over_at=$(folder "$over") kept_at=$(folder "$kept") doubt_at=$(folder "$doubt")
 	runs_at=$(folder "$runs")
-	[[ -d $done_at && -d $kept_at && -d $doubt_at && -d $runs_at ]]
+	[[ -d $over_at && -d $kept_at && -d $doubt_at && -d $runs_at ]]
 	hub_stop
-	rows "DELETE FROM session WHERE name IN ('$done', '$doubt', '$runs')"
+	rows "DELETE FROM session WHERE name IN ('$over', '$doubt', '$runs')"
 	# Nobody can tell from when this one is; and what has no name of ours is not ours.
 	truncate -s 3 "$doubt_at/started"
-	mkdir "${done_at%/*}/elsewhere" "${done_at%/*}/00"
+	mkdir "${over_at%/*}/elsewhere" "${over_at%/*}/00"
 	hub_start
 	equal "$(ls "$M/sessions")" "$kept"
 	# It is younger than that, as long as this machine is not slower than the grace.
 	(($(date +%s%3N) - $(stat -c %Y "$runs_at/started") * 1000 >= GRACE_MS)) || kill -0 "$pid"
-	eventually is_gone "$done_at"
+	eventually is_gone "$over_at"
 	eventually process_is_gone "$pid"
 	eventually is_gone "$runs_at"
 	equal "$(now "$kept" log)" kept
-	[[ -e $kept_at/started && -e $doubt_at/started && -d ${done_at%/*}/elsewhere && -d ${done_at%/*}/00 ]]
-	rm -r "$doubt_at" "${done_at%/*}/elsewhere" "${done_at%/*}/00"
+	[[ -e $kept_at/started && -e $doubt_at/started && -d ${over_at%/*}/elsewhere && -d ${over_at%/*}/00 ]]
+	rm -r "$doubt_at" "${over_at%/*}/elsewhere" "${over_at%/*}/00"
 }
 
 @test "sessions that have their rows are never taken for orphans" {
