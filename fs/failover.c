@@ -117,6 +117,14 @@ void failover_attempted(void *user, const struct session *s)
 	watch_created(hub, dir, name, attempt);
 }
 
+void failover_changed(struct hub *hub, const struct session *s)
+{
+	struct node attempt;
+
+	if (attempt_node(hub, (uint32_t)s->serial, s->attempt, &attempt) == 0)
+		watch_modified_all(hub, attempt);
+}
+
 /* --- what the supervisor tells -------------------------------------------------------------- */
 
 static void on_unreachable(void *user, uint32_t executor_serial)

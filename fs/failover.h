@@ -16,6 +16,9 @@ int failover_place(void *user, const struct dispatch_placing *placing, struct ex
 void failover_moved(void *user, const struct session *s, int64_t from, int64_t to);
 void failover_attempted(void *user, const struct session *s);
 
+/* A session changed, and with it the attempt that it is at. */
+void failover_changed(struct hub *hub, const struct session *s);
+
 /* Listens to the supervisor: sessions on an executor that was lost, and those that wait for one. */
 void failover_attach(struct hub *hub);
 

@@ -2,7 +2,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <grp.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,6 +14,7 @@
 #include "core/boot_id.h"
 #include "core/clock.h"
 #include "core/dispatch.h"
+#include "core/fault.h"
 #include "core/owner.h"
 #include "core/fleet.h"
 #include "core/project.h"
@@ -27,7 +27,6 @@
 #include "drivers/shim/log_writer.h"
 #include "drivers/shim/session_dir.h"
 #include "fs/area.h"
-#include "fs/attempts.h"
 #include "fs/change.h"
 #include "fs/config_dir.h"
 #include "fs/context.h"
@@ -47,7 +46,10 @@
 #define TICK_MS 1000
 #define LAUNCHER_WAIT_MS 5000 /* the first hub of a mount */
 
-/* Folders that could not be removed are tried again every so many ticks, so many at a time. */
+/*
+ * Folders that could not be removed, or that an earlier hub left, are tried again every so many ticks,
+ * for the first time soon after the start; so many at a time, and a tick later when there are more.
+ */
 #define FORGET_TICKS 60
 #define FORGET_BATCH 64
 
@@ -60,7 +62,8 @@ struct process {
 	struct container *container;
 	struct sweep *sweep;
 	int sessions_fd, runtime_fd;
-	unsigned n_removals, ticks;
+	unsigned n_removals, forget_in; /* ticks until forgotten folders are looked for */
+	int64_t forget_after;           /* the serial after which the next look begins */
 	uv_async_t wake;
 	uv_timer_t tick;
 	uv_poll_t keeper;
@@ -121,12 +124,11 @@ static void session_changed(void *user, uint32_t serial)
 {
 	struct hub *hub = user;
 	const struct session *s = dispatch_get(hub->dispatch, serial);
-	struct node attempt;
 
 	logs_forget(hub, serial); /* a launch that is tried again makes another folder */
 	watch_modified_all(hub, (struct node){.kind = NODE_SESSION, .serial = serial});
-	if (s && attempt_node(hub, serial, s->attempt, &attempt) == 0)
-		watch_modified_all(hub, attempt);
+	if (s)
+		failover_changed(hub, s);
 	if (s && session_state_finished(s->state)) {
 		if (s->executor_serial)
 			watch_deleted(hub, links_of(s->executor_serial), s->name, link_node(serial));
@@ -197,6 +199,7 @@ static void remove_folder(uv_work_t *work)
 {
 	struct removal *r = work->data;
 
+	(void)fault_point("removal.begin");
 	r->result = shim_session_remove(r->process->sessions_fd, r->serial);
 }
 
@@ -216,6 +219,7 @@ static void folder_removed(uv_work_t *work, int status)
 {
 	struct removal *r = work->data;
 
+	(void)fault_point("removal.done");
 	r->process->n_removals--;
 	if (status < 0 || r->result < 0) {
 		hub_log("the folder of forgotten session %u cannot be removed: %s", r->serial,
@@ -304,7 +308,19 @@ static void mend(void *user, uint32_t serial, uint64_t log_quota_bytes)
 
 static void forget_doomed(void *user, int64_t serial)
 {
+	struct process *p = user;
+
+	p->forget_after = serial;
 	forget(user, (uint32_t)serial);
+}
+
+static void forget_again(struct process *p)
+{
+	if (session_list_doomed(store_reader(p->hub.store), p->forget_after, FORGET_BATCH, forget_doomed, p,
+				NULL) == FORGET_BATCH)
+		return;
+	p->forget_after = 0;
+	p->forget_in = FORGET_TICKS;
 }
 
 /* --- the keeper ----------------------------------------------------------------------------- */
@@ -377,26 +393,14 @@ static void on_tick(uv_timer_t *timer)
 	dispatch_tick(hub->dispatch);
 	follow_tick(hub);
 	sweep_tick(p->sweep);
+	if (p->forget_in > 0)
+		p->forget_in--;
+	else if (p->n_removals == 0)
+		forget_again(p);
 	config_dir_tick(hub);
-	if (++p->ticks % FORGET_TICKS == 0 && p->n_removals == 0)
-		(void)session_list_doomed(store_reader(hub->store), 0, FORGET_BATCH, forget_doomed, p, NULL);
 }
 
 /* --- start ---------------------------------------------------------------------------------- */
-
-static void find_groups(struct hub *hub)
-{
-	/* Before the loop runs, NSS may take its time. */
-	const struct group *cloop = getgrnam("cloop");
-	gid_t gid = cloop ? cloop->gr_gid : 0;
-	const struct group *admin = getgrnam("cloop-admin");
-
-	hub->gid_cloop = gid;
-	hub->gid_admin = admin ? admin->gr_gid : 0;
-	hub->groups_missing = hub->uid == 0 && (gid == 0 || !admin);
-	if (hub->groups_missing)
-		hub_log("the groups cloop and cloop-admin do not both exist: root alone starts and administers");
-}
 
 static int open_directory(const char *path, const char *name, int *ret, struct error *err)
 {
@@ -563,6 +567,7 @@ static int prepare_domain(struct process *p, struct error *err)
 		.epoch = area_header(hub->area)->hub_epoch,
 		.forbidden_dev = area_header(hub->area)->mount_dev,
 		.abilities = &area_header(hub->area)->launcher_abilities,
+		.log = say,
 		.events = &dispatch_events,
 		.user = hub->dispatch,
 	};
@@ -738,7 +743,7 @@ int hub_run(const struct hub_options *options)
 	p->hub.options = options;
 	p->hub.uid = geteuid();
 	p->hub.gid = getegid();
-	find_groups(&p->hub);
+	caller_find_groups(&p->hub);
 	int r = caller_home_read(&p->hub.home);
 	if (r < 0)
 		hub_log("/proc cannot be read (%s): no caller can be told from another", strerror(-r));
