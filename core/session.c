@@ -585,6 +585,25 @@ int session_count(struct store_tx *tx, int64_t *ret, struct error *err)
 	return r < 0 ? r : store_query_scalar(&q, ret, err);
 }
 
+int session_known(struct store_tx *tx, int64_t serial, bool *ret, struct error *err)
+{
+	AUTO_QUERY struct store_query q = {0};
+	int64_t known = 0;
+	int r = store_query_begin(&q, tx,
+				  "SELECT EXISTS (SELECT 1 FROM session WHERE serial = ?) OR "
+				  "EXISTS (SELECT 1 FROM session_doomed WHERE serial = ?)",
+				  err);
+
+	if (r < 0)
+		return r;
+	store_query_int(&q, serial);
+	store_query_int(&q, serial);
+	r = store_query_scalar(&q, &known, err);
+	if (r == 0)
+		*ret = known != 0;
+	return r;
+}
+
 int session_doom(struct store_tx *tx, int64_t serial, struct error *err)
 {
 	AUTO_QUERY struct store_query q = {0};

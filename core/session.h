@@ -194,6 +194,9 @@ int session_redeem(struct store_tx *tx, int64_t serial, struct error *err);
 int session_list_doomed(struct store_tx *tx, int64_t after, int limit,
 			void (*fn)(void *user, int64_t serial), void *user, struct error *err);
 
+/* Whether there is such a session, or its folder is still to be removed. */
+int session_known(struct store_tx *tx, int64_t serial, bool *ret, struct error *err);
+
 /* Getters: 0, or -ENOENT. Clear *ret afterwards. */
 int session_get(struct store_tx *tx, int64_t serial, struct session *ret, struct error *err);
 int session_get_by_name(struct store_tx *tx, const char *name, struct session *ret,

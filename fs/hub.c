@@ -2,7 +2,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <grp.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -27,7 +26,6 @@
 #include "drivers/shim/log_writer.h"
 #include "drivers/shim/session_dir.h"
 #include "fs/area.h"
-#include "fs/attempts.h"
 #include "fs/change.h"
 #include "fs/config_dir.h"
 #include "fs/context.h"
@@ -39,6 +37,7 @@
 #include "fs/projects.h"
 #include "fs/settings.h"
 #include "fs/supervise.h"
+#include "fs/sweep.h"
 #include "fs/transaction.h"
 #include "fs/tree.h"
 #include "fs/watch.h"
@@ -54,6 +53,7 @@ struct process {
 	struct driver_shims *shims;
 	struct localprocess *localprocess;
 	struct container *container;
+	struct sweep *sweep;
 	int sessions_fd, runtime_fd;
 	struct session_folders folders;
 	uv_async_t wake;
@@ -116,12 +116,11 @@ static void session_changed(void *user, uint32_t serial)
 {
 	struct hub *hub = user;
 	const struct session *s = dispatch_get(hub->dispatch, serial);
-	struct node attempt;
 
 	logs_forget(hub, serial); /* a launch that is tried again makes another folder */
 	watch_modified_all(hub, (struct node){.kind = NODE_SESSION, .serial = serial});
-	if (s && attempt_node(hub, serial, s->attempt, &attempt) == 0)
-		watch_modified_all(hub, attempt);
+	if (s)
+		failover_changed(hub, s);
 	if (s && session_state_finished(s->state)) {
 		if (s->executor_serial)
 			watch_deleted(hub, links_of(s->executor_serial), s->name, link_node(serial));
@@ -170,24 +169,6 @@ static void inflight_changed(void *user, int64_t executor_serial)
 	watch_modified_all(hub, dir);
 	follow_wake(hub, NODE_LIVE_EXECUTOR, (uint32_t)executor_serial);
 	config_dir_inflight(hub, executor_serial);
-}
-
-static int place_elsewhere(void *user, const struct dispatch_placing *placing, struct executor **ret,
-			   struct error *err)
-{
-	return failover_place(user, placing, ret, err);
-}
-
-static void session_moved(void *user, const struct session *s, int64_t from, int64_t to)
-{
-	failover_moved(user, s, from, to);
-	if (to && s->attempt > 1)
-		metrics_failover(user);
-}
-
-static void session_attempted(void *user, const struct session *s)
-{
-	failover_attempted(user, s);
 }
 
 static void say(void *user, const char *line)
@@ -280,24 +261,11 @@ static void on_tick(uv_timer_t *timer)
 	dispatch_tick(hub->dispatch);
 	follow_tick(hub);
 	session_folders_tick(&p->folders);
+	sweep_tick(p->sweep);
 	config_dir_tick(hub);
 }
 
 /* --- start ---------------------------------------------------------------------------------- */
-
-static void find_groups(struct hub *hub)
-{
-	/* Before the loop runs, NSS may take its time. */
-	const struct group *cloop = getgrnam("cloop");
-	gid_t gid = cloop ? cloop->gr_gid : 0;
-	const struct group *admin = getgrnam("cloop-admin");
-
-	hub->gid_cloop = gid;
-	hub->gid_admin = admin ? admin->gr_gid : 0;
-	hub->groups_missing = hub->uid == 0 && (gid == 0 || !admin);
-	if (hub->groups_missing)
-		hub_log("the groups cloop and cloop-admin do not both exist: root alone starts and administers");
-}
 
 static int open_directory(const char *path, const char *name, int *ret, struct error *err)
 {
@@ -422,9 +390,9 @@ static const struct dispatch_hooks hooks = {
 	.log = say,
 	.mend = mend,
 	.forget = forget,
-	.place = place_elsewhere,
-	.moved = session_moved,
-	.attempted = session_attempted,
+	.place = failover_place,
+	.moved = failover_moved,
+	.attempted = failover_attempted,
 };
 
 static int boot_text(char ret[static 2 * BOOT_ID_BYTES + 1], struct error *err)
@@ -503,6 +471,8 @@ static int prepare_tree(struct process *p, struct error *err)
 		r = supervise_new(hub, &hub->supervise, err);
 	if (r >= 0 && transaction_init(hub) < 0)
 		r = error_oom(err);
+	if (r >= 0)
+		r = sweep_new(hub, p->sessions_fd, localprocess_driver(p->localprocess), &p->sweep, err);
 	if (r < 0)
 		return r;
 	failover_attach(hub);
@@ -611,6 +581,7 @@ static void tear_down(struct process *p)
 	(void)uv_loop_close(&hub->loop);
 
 	hub->supervise = supervise_free(hub->supervise);
+	p->sweep = sweep_free(p->sweep);
 	hub->watch = watch_free(hub->watch);
 	hub->logs = logs_free(hub->logs);
 	hub->dispatch = dispatch_free(hub->dispatch);
@@ -638,7 +609,7 @@ int hub_run(const struct hub_options *options)
 	p->hub.options = options;
 	p->hub.uid = geteuid();
 	p->hub.gid = getegid();
-	find_groups(&p->hub);
+	caller_find_groups(&p->hub);
 	int r = caller_home_read(&p->hub.home);
 	if (r < 0)
 		hub_log("/proc cannot be read (%s): no caller can be told from another", strerror(-r));
