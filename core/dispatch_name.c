@@ -28,7 +28,7 @@ static bool has_automatic_form(const char *name)
 	       strspn(name + 2, base32) == AUTO_NAME_CHARS;
 }
 
-static int check_name(const char *name, struct error *err)
+static int check_chosen_name(const char *name, struct error *err)
 {
 	static const char allowed[] = "abcdefghijklmnopqrstuvwxyz0123456789._-";
 	size_t len = strlen(name);
@@ -53,5 +53,5 @@ int dispatch_check_id(const struct spec *spec, struct error *err)
 {
 	const char *chosen = spec_label(spec, SESSION_LABEL);
 
-	return chosen ? check_name(chosen, err) : 0;
+	return chosen ? check_chosen_name(chosen, err) : 0;
 }

@@ -85,7 +85,7 @@ void session_list_clear(struct session_list *list)
 	"serial, name, executor, executor_serial, uid, gid, state, cause, exit_code, signal, "     \
 	"pid, boot_id, handle_id, claim_token, attempt, created_at, started_at, finished_at, "     \
 	"deadline, log_bytes, log_dropped_bytes, log_quota_bytes, origin_mount, origin_unique, "   \
-	"project_path, task_id, error, requirements, spec, groups, start_file, "                   \
+	"project_path, task_id, error, requirements, spec, groups, start_file, "      \
 	"project_serial, image"
 
 #define SESSION_LIVE "state IN ('pending', 'running')"

@@ -268,6 +268,27 @@ orphan() {
 	find /sys/fs/cgroup -depth -type d -path '*/cloop-orphans*' -exec rmdir {} + 2> /dev/null || true
 }
 
+@test "a preflight looks at everything, and a smoke test runs through a container" {
+	put "$M/executors/box/preflight" run
+	report=$(cat "$M/executors/box/preflight")
+	for line in 'ok runtime: podman' 'ok daemon: ' 'ok cgroup: ' 'ok image: localhost/busybox:1 is ' \
+		'ok network: none' 'ok oci-runtime: runc' 'ok uid-mapping: '; do
+		like "$report" "$line" || return
+	done
+	[[ $report != *kvm* ]]
+	put "$M/executors/box/preflight" smoke
+	like "$(cat "$M/executors/box/preflight")" 'ok smoke: '
+	no_container_is_left
+	box_config '.image = "localhost/none:1" | .network = "no-such-network" | .oci_runtime = "kata"'
+	! put "$M/executors/box/preflight" run
+	report=$(cat "$M/executors/box/preflight")
+	like "$report" 'fail image: '
+	like "$report" 'fail network: '
+	like "$report" 'warn oci-runtime: '
+	like "$report" '(ok|fail) kvm: '
+	box_config .
+}
+
 @test "a runtime that does not work makes the executor fail its probes" {
 	box_config '.runtime_env.CONTAINERS_STORAGE_CONF = "/dev/null/none"'
 	refused EIO '' put "$M/executors/box/probe" now
