@@ -260,8 +260,8 @@ static void on_tick(uv_timer_t *timer)
 
 	dispatch_tick(hub->dispatch);
 	follow_tick(hub);
-	session_folders_tick(&p->folders);
 	sweep_tick(p->sweep);
+	session_folders_tick(&p->folders);
 	config_dir_tick(hub);
 }
 
