@@ -31,6 +31,7 @@ struct hub {
 	struct watch *watch;
 	struct settings *settings;
 	struct config_dir *config_dir;
+	struct retention *retention;
 
 	uid_t uid; /* who runs the hub; 0: workloads take their caller's ids */
 	gid_t gid;

@@ -30,6 +30,7 @@
 #include "fs/context.h"
 #include "fs/follow.h"
 #include "fs/logs.h"
+#include "fs/retention.h"
 #include "fs/settings.h"
 #include "fs/transaction.h"
 #include "fs/tree.h"
@@ -355,6 +356,7 @@ static void on_tick(uv_timer_t *timer)
 	dispatch_tick(hub->dispatch);
 	follow_tick(hub);
 	config_dir_tick(hub);
+	retention_tick(hub);
 	if (++p->ticks % FORGET_TICKS == 0 && p->n_removals == 0)
 		(void)session_list_doomed(store_reader(hub->store), 0, FORGET_BATCH, forget_doomed, p, NULL);
 }
@@ -548,6 +550,8 @@ static int prepare_domain(struct process *p, struct error *err)
 	r = fleet_load(hub->fleet, store_reader(hub->store), err);
 	if (r >= 0)
 		r = dispatch_load(hub->dispatch, area_header(hub->area)->sessions_ns, err);
+	if (r >= 0)
+		r = retention_new(hub, p->sessions_fd, &p->n_removals, err);
 	return r < 0 ? r : config_dir_new(hub, err);
 }
 
@@ -672,6 +676,7 @@ static void tear_down(struct process *p)
 	hub->follow = follow_free(hub->follow);
 	hub->prune = prune_free(hub->prune);
 	hub->config_dir = config_dir_free(hub->config_dir);
+	hub->retention = retention_free(hub->retention);
 	hub->settings = settings_free(hub->settings);
 	free(hub->scanners);
 	hub->area = area_free(hub->area);

@@ -17,6 +17,7 @@
 #include "fs/context.h"
 #include "fs/docs.h"
 #include "fs/fleet_change.h"
+#include "fs/retention.h"
 #include "fs/settings.h"
 #include "fs/tables.h"
 #include "fs/watch.h"
@@ -78,6 +79,7 @@ static int render_status(const struct view *v, struct buf *out)
 		buf_puts(out, "warning: the groups cloop and cloop-admin do not both exist; root alone "
 			      "starts and administers (groupadd cloop; groupadd cloop-admin)\n");
 	settings_status(hub, out);
+	retention_status(hub, out);
 	buf_printf(out, "%zu sessions in flight\n", dispatch_count_live(hub->dispatch));
 	watch_status(hub, out);
 	buf_puts(out, "\n");

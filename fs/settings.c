@@ -17,6 +17,7 @@
 #include "fs/config_scan.h"
 #include "fs/context.h"
 #include "fs/policy.h"
+#include "fs/retention.h"
 #include "fs/watch.h"
 
 #define META_TEXT "hub_config"
@@ -56,6 +57,8 @@ void settings_apply(struct hub *hub)
 	limits->log_quota_bytes = (uint64_t)c->log_quota_bytes;
 	limits->disk_floor_bytes = c->disk_floor_bytes;
 	settings_set_policy(hub, hub->settings->policy);
+	if (hub->retention)
+		retention_look(hub);
 }
 
 void settings_status(struct hub *hub, struct buf *out)
