@@ -3,7 +3,6 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 
 #include "core/field.h"
 #include "core/json.h"
@@ -148,24 +147,18 @@ int capabilities_from_json(json_t *value, const char *path, struct capabilities 
 	return 0;
 }
 
-static bool has_prefix(struct text_view v, const char *prefix)
+bool runtime_is_virtualized(struct text_view name)
 {
-	size_t n = strlen(prefix);
+	struct text_view v = text_trim(name.data, name.len);
+	size_t whole = text_lower_prefix(v, "katacontainers");
 
-	return v.len >= n && strncasecmp(v.data, prefix, n) == 0;
-}
-
-bool runtime_is_virtualized(const char *name)
-{
-	static const char inner[] = ".kata.";
-	struct text_view v = text_trimmed(name);
-
-	if ((v.len == 4 && has_prefix(v, "kata")) ||
-	    (v.len == 14 && has_prefix(v, "katacontainers")) || has_prefix(v, "kata-") ||
-	    has_prefix(v, "kata."))
+	if (whole == 0)
+		whole = text_lower_prefix(v, "kata");
+	if ((whole > 0 && whole == v.len) || text_lower_prefix(v, "kata-") > 0 ||
+	    text_lower_prefix(v, "kata.") > 0)
 		return true;
-	for (size_t i = 0; i + sizeof(inner) - 1 <= v.len; i++)
-		if (strncasecmp(v.data + i, inner, sizeof(inner) - 1) == 0)
+	for (size_t i = 0; i < v.len; i++)
+		if (text_lower_prefix((struct text_view){v.data + i, v.len - i}, ".kata.") > 0)
 			return true;
 	return false;
 }

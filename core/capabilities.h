@@ -15,6 +15,7 @@
 #include "core/error.h"
 #include "core/label.h"
 #include "core/owner.h"
+#include "core/text.h"
 
 /* The kinds of drivers. The first four are the reference's. */
 #define KIND_LOCALPROCESS "localprocess"
@@ -85,7 +86,7 @@ int capabilities_from_json(json_t *value, const char *path, struct capabilities 
  * space do not matter. Everything else is not: a false positive would place a workload that must
  * run behind a hypervisor where there is none.
  */
-bool runtime_is_virtualized(const char *name);
+bool runtime_is_virtualized(struct text_view name);
 
 /* Programs that one workload calls, and the length of a name: more says nothing about a node. */
 #define REQUIREMENTS_HARNESSES_MAX 64

@@ -330,12 +330,21 @@ static int apply_row(struct store_tx *tx, struct store_op *op, struct error *err
 	return session_insert(tx, &row_op->live->row, err);
 }
 
+/* A row of before files were noted was asked for at the executor that it ran on. */
+static bool same_file(const struct session *s, const struct dispatch_start *start)
+{
+	if (s->start_file)
+		return s->start_file == start->start_file;
+	return start->executor && s->executor_serial == start->executor->record.serial;
+}
+
 static bool same_request(struct dispatch *d, const struct session *s,
 			 const struct dispatch_start *start, const char *text)
 {
 	AUTO_FREE char *spec = NULL;
 
-	return s->executor_serial == start->executor->record.serial &&
+	return same_file(s, start) &&
+	       (!start->same_requirements || strcmp(s->requirements, start->requirements) == 0) &&
 	       dispatch_spec(d, (uint32_t)s->serial, &spec) == 0 && strcmp(spec, text) == 0;
 }
 
@@ -346,7 +355,7 @@ static int refuse_name(const struct session *s, uid_t uid, struct error *err)
 	if (s->uid != uid) {
 		r = error_set(err, EPERM, "session %s belongs to another user", s->name);
 	} else {
-		r = error_set(err, EEXIST, "session %s exists, with another spec or on another executor",
+		r = error_set(err, EEXIST, "session %s exists, with another spec or started elsewhere",
 			      s->name);
 		error_remedy(err, "choose another id, or rmdir sessions/%s", s->name);
 	}
@@ -388,9 +397,8 @@ static int try_existing(struct dispatch *d, const char *name, const struct dispa
 }
 
 static int fill_row(struct dispatch *d, struct live *l, const struct dispatch_start *start,
-		    const char *name, char *text)
+		    const struct executor *e, const char *name, char *text)
 {
-	struct executor *e = start->executor;
 	struct session *row = &l->row;
 	char handle[SESSION_HANDLE_ID_MAX];
 
@@ -412,7 +420,8 @@ static int fill_row(struct dispatch *d, struct live *l, const struct dispatch_st
 	row->origin_unique = start->origin_unique;
 	row->project_path = strdup("");
 	row->error = strdup("");
-	row->requirements = strdup("");
+	row->requirements = strdup(start->requirements ? start->requirements : "");
+	row->start_file = start->start_file;
 	row->groups = groups_text(start->groups, start->n_groups);
 	row->spec = text;
 	if (!row->name)
@@ -447,27 +456,30 @@ int dispatch_start(struct dispatch *d, struct dispatch_start *start, dispatch_st
 	} else {
 		automatic_name(name);
 	}
-	r = fleet_check_host(d->fleet, start->executor, NULL, err);
-	if (r >= 0)
-		r = executor_check_schedulable(start->executor, err);
-	if (r >= 0)
+	struct executor *executor = start->executor;
+	r = executor ? 0 : start->choose(start->choose_user, &executor, err);
+	if (r == 0)
+		r = fleet_check_host(d->fleet, executor, NULL, err);
+	if (r == 0)
+		r = executor_check_schedulable(executor, err);
+	if (r == 0)
 		r = disk_floor_check(d->limits.disk_free_bytes, d->limits.disk_floor_bytes, err);
 	if (r < 0)
 		return r;
 
 	const struct executor_launch launch = {
-		.spec = start->spec, .config = &start->executor->config,
+		.spec = start->spec, .config = &executor->config,
 		.uid = start->uid, .gid = start->gid,
 		.groups = start->groups, .n_groups = start->n_groups,
 	};
-	struct driver *driver = start->executor->driver;
+	struct driver *driver = executor->driver;
 	r = driver->ops->check(driver, &launch, err);
 	if (r < 0)
 		return r;
 
 	struct live *l = calloc(1, sizeof(*l));
 	struct row_op *op = calloc(1, sizeof(*op));
-	if (!l || !op || fill_row(d, l, start, name, take_ptr(text)) < 0 ||
+	if (!l || !op || fill_row(d, l, start, executor, name, take_ptr(text)) < 0 ||
 	    waiter_add(l, done, user) < 0 || live_add(d, l) < 0) {
 		live_free(l);
 		free(op);

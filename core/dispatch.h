@@ -64,8 +64,21 @@ struct dispatch_limits {
 
 /* Who asks for a launch, and with what. Everything is borrowed for the call. */
 struct dispatch_start {
-	struct executor *executor;
+	struct executor *executor; /* NULL: choose() names it */
+	/*
+	 * Asked when the session does not exist already, so that a retry is answered whatever the
+	 * fleet looks like by then. Refuses as dispatch_start() does.
+	 */
+	int (*choose)(void *user, struct executor **ret, struct error *err);
+	void *choose_user;
 	struct spec *spec; /* taken on success */
+	/*
+	 * Canonical JSON, for placing it again; NULL: it was not placed. same_requirements: they
+	 * were written with the spec, so other ones make another request.
+	 */
+	const char *requirements;
+	bool same_requirements;
+	uint64_t start_file; /* through which it is asked for: the same number, the same file */
 	uid_t uid;
 	gid_t gid;
 	const uint32_t *groups;

@@ -79,6 +79,26 @@ struct executor_events {
 
 typedef void executor_signal_fn(void *user, int result, const struct error *err);
 
+/* Whose fitness is asked for. Everything is borrowed for the duration of the call. */
+struct executor_probe {
+	int64_t serial; /* of the executor */
+	const char *id;
+	const struct executor_config *config;
+	int64_t timeout_ms; /* for all of it */
+};
+
+/* err is NULL when the executor is fit, else what is wrong with it. */
+typedef void executor_probe_fn(void *user, const struct error *err);
+
+/*
+ * report: a line "ok|warn|fail name: detail" for each thing that was looked at; err is NULL. Or no
+ * report and what kept it from being made.
+ */
+typedef void executor_preflight_fn(void *user, const char *report, const struct error *err);
+
+/* The longest report; a line is a sentence. */
+#define PREFLIGHT_REPORT_BYTES_MAX 16384
+
 struct driver_ops {
 	const char *kind;
 	/*
@@ -113,6 +133,20 @@ struct driver_ops {
 	int (*signal)(struct driver *d, uint32_t serial, uint32_t attempt, const struct signal_key *key,
 		      enum signal_kind signal, executor_signal_fn *done, void *user,
 		      struct error *err);
+	/*
+	 * Asks whether the executor can take work, and runs its health_check where there is one. done()
+	 * follows once, never from within the call, and about when its time is up at the latest, as far
+	 * as the driver can help it. An error instead is the answer. NULL: executors of this kind are not
+	 * probed.
+	 */
+	int (*probe)(struct driver *d, const struct executor_probe *probe, executor_probe_fn *done,
+		     void *user, struct error *err);
+	/*
+	 * Looks at everything that a workload would need and reports on each. As probe otherwise. NULL:
+	 * there is nothing to look at.
+	 */
+	int (*preflight)(struct driver *d, const struct executor_probe *probe,
+			 executor_preflight_fn *done, void *user, struct error *err);
 };
 
 struct driver {

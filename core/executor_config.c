@@ -17,6 +17,7 @@ void executor_config_clear(struct executor_config *c)
 	(void)labels_free(c->labels, c->n_labels);
 	(void)strlist_free(c->harnesses, c->n_harnesses);
 	(void)strlist_free(c->container_runtimes, c->n_container_runtimes);
+	(void)strlist_free(c->health_check.argv, c->health_check.n_argv);
 	json_decref(c->options);
 	*c = (struct executor_config){0};
 }
@@ -83,6 +84,69 @@ static int read_names(struct json_object *o, const char *name, char ***ret, size
 	*ret_n = strlist_sort_unique(list, n);
 	*ret = list;
 	return 0;
+}
+
+static int refuse_check(struct error *err, const char *field, const char *reason)
+{
+	int r = error_set(err, EINVAL, "%s", reason);
+
+	error_field(err, "health_check.%s", field);
+	error_remedy(err, "write {\"argv\":[\"/path/to/program\"],\"timeout_ms\":5000}");
+	return r;
+}
+
+static int check_argv(const struct executor_health_check *c, struct error *err)
+{
+	if (c->n_argv == 0 || text_trimmed(c->argv[0]).len == 0)
+		return refuse_check(err, "argv", "names nothing to execute");
+	if (c->n_argv > HEALTH_CHECK_ARGV_MAX)
+		return refuse_check(err, "argv", "has too many entries");
+	for (size_t i = 0; i < c->n_argv; i++)
+		if (strlen(c->argv[i]) > HEALTH_CHECK_ARG_BYTES_MAX)
+			return refuse_check(err, "argv", "has an entry of more than 4096 bytes");
+	return 0;
+}
+
+/* Ends the list with NULL, as execve() wants it. */
+static int end_argv(struct executor_health_check *c)
+{
+	char **argv = reallocarray(c->argv, c->n_argv + 1, sizeof(*argv));
+
+	if (!argv)
+		return -ENOMEM;
+	argv[c->n_argv] = NULL;
+	c->argv = argv;
+	return 0;
+}
+
+static int read_health_check(struct json_object *o, const struct driver *driver,
+			     struct executor_health_check *ret, struct error *err)
+{
+	json_t *value = NULL, *argv = NULL;
+	struct json_object check;
+
+	int r = json_object_object(o, "health_check", &value, err);
+	if (r <= 0)
+		return r;
+	if (!driver->ops->probe) {
+		r = error_set(err, EINVAL, "executors of this kind are not probed");
+		error_field(err, "health_check");
+		return r;
+	}
+	r = json_object_begin(&check, value, "health_check", err);
+	if (r >= 0)
+		r = json_object_array(&check, "argv", &argv, err);
+	if (r > 0)
+		r = strlist_from_json(argv, "health_check.argv", &ret->argv, &ret->n_argv, err);
+	if (r >= 0)
+		r = check_argv(ret, err);
+	if (r >= 0 && end_argv(ret) < 0)
+		r = error_oom(err);
+	if (r >= 0)
+		r = json_object_int64(&check, "timeout_ms", &ret->timeout_ms, err);
+	if (r > 0 && (ret->timeout_ms < 1 || ret->timeout_ms > HEALTH_CHECK_TIMEOUT_MAX_MS))
+		r = refuse_check(err, "timeout_ms", "must be from 1 to 600000");
+	return r < 0 ? r : json_object_end(&check, err);
 }
 
 static int read_kind(struct json_object *o, struct driver *const *drivers, struct driver **ret,
@@ -152,6 +216,8 @@ int executor_config_parse(const char *text, size_t len, struct driver *const *dr
 	if (!c.kind)
 		return error_oom(err);
 	r = read_common(&o, &c, err);
+	if (r >= 0)
+		r = read_health_check(&o, driver, &c.health_check, err);
 	if (r >= 0 && driver->ops->config_check)
 		r = driver->ops->config_check(driver, &o, &c.options, err);
 	if (r >= 0)
@@ -168,6 +234,18 @@ static int put_names(json_t *o, const char *name, char *const *list, size_t n)
 	return n > 0 ? json_put_new(o, name, strlist_to_json(list, n)) : 0;
 }
 
+static int put_health_check(json_t *o, const struct executor_health_check *c)
+{
+	AUTO_JSON json_t *check = c->n_argv > 0 ? json_object() : NULL;
+
+	if (c->n_argv == 0)
+		return 0;
+	if (!check || json_put_new(check, "argv", strlist_to_json(c->argv, c->n_argv)) < 0 ||
+	    json_put_int_if(check, "timeout_ms", c->timeout_ms) < 0)
+		return -ENOMEM;
+	return json_put_new(o, "health_check", take_ptr(check));
+}
+
 char *executor_config_text(const struct executor_config *c)
 {
 	AUTO_JSON json_t *o = json_object();
@@ -180,7 +258,8 @@ char *executor_config_text(const struct executor_config *c)
 	    json_put_int_if(o, "log_quota_bytes", (int64_t)c->log_quota_bytes) < 0 ||
 	    put_names(o, "harnesses", c->harnesses, c->n_harnesses) < 0 ||
 	    put_names(o, "container_runtimes", c->container_runtimes, c->n_container_runtimes) < 0 ||
-	    json_put_int_if(o, "memory_mb", c->memory_mb) < 0)
+	    json_put_int_if(o, "memory_mb", c->memory_mb) < 0 ||
+	    put_health_check(o, &c->health_check) < 0)
 		return NULL;
 	if (c->options && json_object_update_missing(o, c->options) < 0)
 		return NULL;

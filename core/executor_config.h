@@ -28,10 +28,25 @@
 #define EXECUTOR_LIST_MAX 64
 #define EXECUTOR_LIST_TEXT_BYTES_MAX 256
 
+/* A health check: arguments, the length of one, and its time. An hour of not knowing is too much. */
+#define HEALTH_CHECK_ARGV_MAX 64
+#define HEALTH_CHECK_ARG_BYTES_MAX 4096
+#define HEALTH_CHECK_TIMEOUT_MAX_MS (INT64_C(600) * 1000)
+
 /* 1 PiB: more than a node can have, and as bytes it still fits. */
 #define EXECUTOR_MEMORY_MB_MAX (INT64_C(1) << 30)
 
 struct driver;
+
+/*
+ * What an operator defines healthy to mean: a program that exits with 0. It runs as the hub's own
+ * user, so whoever may write a config can run programs as that user.
+ */
+struct executor_health_check {
+	char **argv; /* ends with NULL; NULL: none */
+	size_t n_argv;
+	int64_t timeout_ms; /* 0: as long as a probe may take */
+};
 
 struct executor_config {
 	char *kind;
@@ -44,6 +59,7 @@ struct executor_config {
 	char **container_runtimes; /* sorted. None: not said */
 	size_t n_container_runtimes;
 	int64_t memory_mb; /* 0: not said */
+	struct executor_health_check health_check;
 	json_t *options;   /* the driver's own keys, canonical; NULL: none */
 };
 

@@ -15,12 +15,15 @@
 
 struct fleet {
 	struct driver *const *drivers;
-	struct executor **list; /* sorted by id */
+	struct executor **list;      /* sorted by id */
+	struct executor **by_serial; /* the same ones */
 	size_t n, cap;
 	char *default_id; /* "" when there is none */
 	int64_t last_serial;
 	int64_t changed_ns;
 	struct host_policy host_policy;
+	void (*listener)(void *user, const struct fleet_change *c);
+	void *listener_user;
 };
 
 static void executor_free(struct executor *e)
@@ -48,6 +51,7 @@ struct fleet *fleet_free(struct fleet *r)
 	for (size_t i = 0; i < r->n; i++)
 		executor_free(r->list[i]);
 	free(r->list);
+	free(r->by_serial);
 	free(r->default_id);
 	free(r);
 	return NULL;
@@ -83,12 +87,39 @@ struct executor *fleet_find(struct fleet *r, const char *id)
 	return found ? r->list[i] : NULL;
 }
 
+/* The place of the first serial that is not lower. */
+static size_t place_of_serial(const struct fleet *r, int64_t serial)
+{
+	size_t low = 0, high = r->n;
+
+	while (low < high) {
+		size_t mid = low + (high - low) / 2;
+
+		if (r->by_serial[mid]->record.serial < serial)
+			low = mid + 1;
+		else
+			high = mid;
+	}
+	return low;
+}
+
+struct executor *fleet_from(struct fleet *r, int64_t serial)
+{
+	size_t i = place_of_serial(r, serial);
+
+	return i < r->n ? r->by_serial[i] : NULL;
+}
+
 struct executor *fleet_get(struct fleet *r, int64_t serial)
 {
-	for (size_t i = 0; i < r->n; i++)
-		if (r->list[i]->record.serial == serial)
-			return r->list[i];
-	return NULL;
+	struct executor *e = fleet_from(r, serial);
+
+	return e && e->record.serial == serial ? e : NULL;
+}
+
+size_t fleet_len(const struct fleet *r)
+{
+	return r->n;
 }
 
 struct executor *fleet_at(struct fleet *r, size_t index)
@@ -142,28 +173,60 @@ static void executor_set_record(struct fleet *r, struct executor *e, struct exec
 		e->driver = fleet_driver(r, e->config.kind);
 }
 
+static int grow(struct fleet *r)
+{
+	size_t cap = r->cap ? r->cap * 2 : 8;
+	struct executor **list = reallocarray(r->list, cap, sizeof(struct executor *));
+
+	if (!list)
+		return -ENOMEM;
+	r->list = list;
+	list = reallocarray(r->by_serial, cap, sizeof(struct executor *));
+	if (!list)
+		return -ENOMEM;
+	r->by_serial = list;
+	r->cap = cap;
+	return 0;
+}
+
+static void open_gap(struct executor **list, size_t n, size_t at)
+{
+	memmove(&list[at + 1], &list[at], (n - at) * sizeof(struct executor *));
+}
+
+static void close_gap(struct executor **list, size_t n, size_t at)
+{
+	memmove(&list[at], &list[at + 1], (n - at - 1) * sizeof(struct executor *));
+}
+
 static int insert(struct fleet *r, struct executor_record *record)
 {
 	bool found;
 	size_t at = place_of(r, record->name, &found);
 
-	if (r->n == r->cap) {
-		size_t cap = r->cap ? r->cap * 2 : 8;
-		struct executor **list = reallocarray(r->list, cap, sizeof(struct executor *));
-
-		if (!list)
-			return -ENOMEM;
-		r->list = list;
-		r->cap = cap;
-	}
+	if (r->n == r->cap && grow(r) < 0)
+		return -ENOMEM;
 	struct executor *e = calloc(1, sizeof(*e));
 	if (!e)
 		return -ENOMEM;
-	memmove(&r->list[at + 1], &r->list[at], (r->n - at) * sizeof(struct executor *));
-	r->list[at] = e;
+	size_t at_serial = place_of_serial(r, record->serial);
+	open_gap(r->list, r->n, at);
+	open_gap(r->by_serial, r->n, at_serial);
+	r->list[at] = r->by_serial[at_serial] = e;
 	r->n++;
 	executor_set_record(r, e, record);
 	return 0;
+}
+
+/* Frees the one at that place of the list. */
+static void drop(struct fleet *r, size_t at)
+{
+	struct executor *e = r->list[at];
+
+	close_gap(r->list, r->n, at);
+	close_gap(r->by_serial, r->n, place_of_serial(r, e->record.serial));
+	r->n--;
+	executor_free(e);
 }
 
 int fleet_load(struct fleet *r, struct store_tx *tx, struct error *err)
@@ -406,8 +469,11 @@ static int apply_state(struct store_tx *tx, struct fleet_change *c, struct error
 		changed = health_cordon(&health, c->reason, c->at_ns, &t);
 	else if (c->kind == FLEET_DRAIN)
 		changed = health_drain(&health, c->reason, c->at_ns, &t);
+	else if (c->kind == FLEET_UNCORDON)
+		changed = health_uncordon(&health, c->at_ns, c->policy, &t);
 	else
-		changed = health_uncordon(&health, c->at_ns, health_policy_default(), &t);
+		changed = health_observe_probe(&health, c->reason, c->at_ns, c->policy, &t);
+	c->transition = (struct fleet_transition){.changed = changed, .from = t.from, .to = t.to};
 	const struct executor_record_health after = {
 		.state = (char *)(uintptr_t)node_state_name(health.state),
 		.reason = health.reason,
@@ -443,6 +509,7 @@ int fleet_change_apply(struct store_tx *tx, struct fleet_change *c, struct error
 	case FLEET_CORDON:
 	case FLEET_DRAIN:
 	case FLEET_UNCORDON:
+	case FLEET_PROBED:
 		x = apply_state(tx, c, err);
 		break;
 	case FLEET_DEFAULT:
@@ -462,6 +529,15 @@ int fleet_change_apply(struct store_tx *tx, struct fleet_change *c, struct error
 
 /* --- changes: the loop's part --------------------------------------------------------------- */
 
+/* What a probe can change; the config is as it was. */
+static void executor_take_health(struct executor *e, struct executor_record *record)
+{
+	const struct executor_record_health before = e->record.health;
+
+	e->record.health = record->health;
+	record->health = before;
+}
+
 void fleet_changed(struct fleet *r, struct fleet_change *c)
 {
 	bool found;
@@ -474,18 +550,26 @@ void fleet_changed(struct fleet *r, struct fleet_change *c)
 		r->default_id = take_ptr(c->default_id);
 	}
 	if (c->kind == FLEET_REMOVE) {
-		if (found && r->list[at]->record.serial == c->serial) {
-			executor_free(r->list[at]);
-			memmove(&r->list[at], &r->list[at + 1], (r->n - at - 1) * sizeof(struct executor *));
-			r->n--;
-		}
+		if (found && r->list[at]->record.serial == c->serial)
+			drop(r, at);
 		r->changed_ns = c->at_ns;
 	} else if (c->kind == FLEET_ADD) {
 		if (!found && insert(r, &c->after) == 0)
 			r->changed_ns = c->at_ns;
-	} else if (found) {
-		executor_set_record(r, r->list[at], &c->after);
+	} else if (found && r->list[at]->record.serial == c->serial) {
+		if (c->kind == FLEET_PROBED)
+			executor_take_health(r->list[at], &c->after);
+		else
+			executor_set_record(r, r->list[at], &c->after);
 	}
+	if (r->listener)
+		r->listener(r->listener_user, c);
+}
+
+void fleet_listen(struct fleet *r, void (*changed)(void *user, const struct fleet_change *c), void *user)
+{
+	r->listener = changed;
+	r->listener_user = user;
 }
 
 void fleet_change_clear(struct fleet_change *c)

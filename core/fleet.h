@@ -20,6 +20,7 @@
 #include "core/executor.h"
 #include "core/executor_config.h"
 #include "core/executor_record.h"
+#include "core/health.h"
 #include "core/policy.h"
 
 struct fleet;
@@ -49,8 +50,13 @@ struct executor *fleet_get(struct fleet *r, int64_t serial);
 struct executor *fleet_find(struct fleet *r, const char *id);
 struct executor *fleet_default(struct fleet *r);
 
+size_t fleet_len(const struct fleet *r);
+
 /* The executors in order of id: index from 0, NULL behind the last. */
 struct executor *fleet_at(struct fleet *r, size_t index);
+
+/* The executor with the lowest serial that is not below this one; NULL when there is none. */
+struct executor *fleet_from(struct fleet *r, int64_t serial);
 
 /* All drivers, ends with NULL. */
 struct driver *const *fleet_drivers(const struct fleet *r);
@@ -81,7 +87,14 @@ enum fleet_change_kind {
 	FLEET_DRAIN,
 	FLEET_UNCORDON,
 	FLEET_DEFAULT, /* serial */
+	FLEET_PROBED,  /* serial, reason: what is wrong with it, NULL when it is fit */
 	FLEET_CONFIG_ERROR, /* serial, config_error ("": none any more) */
+};
+
+/* What became of its state. */
+struct fleet_transition {
+	bool changed;
+	enum node_state from, to;
 };
 
 struct fleet_change {
@@ -95,19 +108,28 @@ struct fleet_change {
 	char *config_error; /* of ADD: NULL is none */
 	char *file;         /* for the event: the file that asks for it; NULL: none */
 	char *reason;
+	struct health_policy policy; /* UNCORDON, PROBED: the thresholds in force */
 
 	/* What the writer found and did. */
+	struct fleet_transition transition; /* CORDON, DRAIN, UNCORDON, PROBED */
 	struct executor_record after; /* the row as it is now (not for REMOVE) */
 	char *default_id;             /* the default as it is now; NULL: unchanged, "": none */
 };
 
-/* The writer's part. */
+/*
+ * The writer's part. The result of a probe is folded into what the row says then, so it undoes nothing
+ * that an operator did while it ran; ENOENT when the executor was removed meanwhile.
+ */
 int fleet_change_apply(struct store_tx *tx, struct fleet_change *c, struct error *err);
 
 /* The loop's part, after the commit. Takes what it needs out of c. */
 void fleet_changed(struct fleet *r, struct fleet_change *c);
 
 void fleet_change_clear(struct fleet_change *c);
+
+/* Tells of each fleet_changed(), whoever made it, as its last step. One listener. */
+void fleet_listen(struct fleet *r, void (*changed)(void *user, const struct fleet_change *c),
+		  void *user);
 
 /* The serial for the next ADD. */
 int64_t fleet_next_serial(struct fleet *r);

@@ -9,6 +9,10 @@
 int json_parse(const char *text, size_t len, json_t **ret, struct error *err)
 {
 	json_error_t je;
+
+	/* The parser passes over a NUL that follows a number or a word. */
+	if (len > 0 && memchr(text, '\0', len))
+		return error_set(err, EINVAL, "not valid JSON: it holds a NUL byte");
 	json_t *value = json_loadb(text, len, JSON_REJECT_DUPLICATES, &je);
 
 	if (!value) {

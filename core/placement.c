@@ -6,7 +6,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 
 #include "core/field.h"
 #include "core/json.h"
@@ -73,10 +72,15 @@ static bool given(const char *s)
 	return s && s[0];
 }
 
+static bool same_name(const char *a, const char *b)
+{
+	return text_equal_fold((struct text_view){a, strlen(a)}, (struct text_view){b, strlen(b)});
+}
+
 static bool list_has(char *const *list, size_t n, const char *name)
 {
 	for (size_t i = 0; i < n; i++)
-		if (strcasecmp(list[i], name) == 0)
+		if (same_name(list[i], name))
 			return true;
 	return false;
 }
@@ -129,10 +133,10 @@ static enum constraint reject_selection(const struct candidate *c, const struct 
 				      want->key, have, want->value);
 	}
 	if (given(req->platform) && given(cap->platform) &&
-	    strcasecmp(req->platform, cap->platform) != 0)
+	    !same_name(req->platform, cap->platform))
 		return reject(CONSTRAINT_PLATFORM, detail, "platform is %s, not %s", cap->platform,
 			      req->platform);
-	if (given(req->arch) && given(cap->arch) && strcasecmp(req->arch, cap->arch) != 0)
+	if (given(req->arch) && given(cap->arch) && !same_name(req->arch, cap->arch))
 		return reject(CONSTRAINT_ARCH, detail, "architecture is %s, not %s", cap->arch,
 			      req->arch);
 	for (size_t i = 0; i < req->n_harnesses && c->n_harnesses > 0; i++)
@@ -325,37 +329,48 @@ static int refuse(const struct placement_refusal *refusal, struct error *err)
 	return r;
 }
 
+/* Why each of them is rejected; nobody is chosen. */
+static int reject_all(const struct candidate *candidates, size_t n, const struct requirements *req,
+		      bool host_allowed, struct placement_refusal *ret)
+{
+	struct placement_rejection *list = calloc(n + 1, sizeof(*list));
+
+	if (!list)
+		return -ENOMEM;
+	for (size_t i = 0; i < n; i++) {
+		const struct candidate *c = &candidates[i];
+
+		list[i].executor_id = c->executor_id;
+		list[i].state = c->state;
+		list[i].constraint = placement_reject(c, req, host_allowed, list[i].detail);
+	}
+	qsort(list, n, sizeof(*list), compare_rejections);
+	*ret = (struct placement_refusal){.rejections = list, .n_rejections = n, .considered = n};
+	ret->constraint = headline(ret);
+	return 0;
+}
+
 int placement_select(const struct candidate *candidates, size_t n, const struct requirements *req,
 		     bool host_allowed, size_t *ret, struct placement_refusal *ret_refusal,
 		     struct error *err)
 {
-	AUTO_PLACEMENT_REFUSAL struct placement_refusal refusal = {.considered = n};
+	AUTO_PLACEMENT_REFUSAL struct placement_refusal refusal = {0};
 	const struct candidate *best = NULL;
 
-	refusal.rejections = calloc(n + 1, sizeof(*refusal.rejections));
-	if (!refusal.rejections)
-		return error_oom(err);
+	/* Sentences are for those who are told that nobody was found. */
 	for (size_t i = 0; i < n; i++) {
 		const struct candidate *c = &candidates[i];
-		struct placement_rejection *rejection = &refusal.rejections[refusal.n_rejections];
 
-		rejection->constraint = placement_reject(c, req, host_allowed, rejection->detail);
-		if (rejection->constraint == CONSTRAINT_NONE) {
-			if (!best || is_better(c, best))
-				best = c;
-			continue;
-		}
-		rejection->executor_id = c->executor_id;
-		rejection->state = c->state;
-		refusal.n_rejections++;
+		if (placement_reject(c, req, host_allowed, NULL) == CONSTRAINT_NONE &&
+		    (!best || is_better(c, best)))
+			best = c;
 	}
 	if (best) {
 		*ret = (size_t)(best - candidates);
 		return 0;
 	}
-	qsort(refusal.rejections, refusal.n_rejections, sizeof(*refusal.rejections),
-	      compare_rejections);
-	refusal.constraint = headline(&refusal);
+	if (reject_all(candidates, n, req, host_allowed, &refusal) < 0)
+		return error_oom(err);
 	int r = refuse(&refusal, err);
 	if (ret_refusal) {
 		*ret_refusal = refusal;

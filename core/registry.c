@@ -53,11 +53,17 @@ struct registry *registry_free(struct registry *r)
 /* Where the id is, or would be. */
 static size_t position(const struct registry *r, const char *id)
 {
-	size_t i = 0;
+	size_t low = 0, high = r->n;
 
-	while (i < r->n && strcmp(r->entries[i].id, id) < 0)
-		i++;
-	return i;
+	while (low < high) {
+		size_t mid = low + (high - low) / 2;
+
+		if (strcmp(r->entries[mid].id, id) < 0)
+			low = mid + 1;
+		else
+			high = mid;
+	}
+	return low;
 }
 
 const struct registry_entry *registry_find(const struct registry *r, const char *id)

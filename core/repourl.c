@@ -136,6 +136,9 @@ bool repo_url_parse(struct text_view text, struct repo_url *ret)
 		}
 		if (!host_ok(url.host))
 			return false;
+	} else if (scheme > 0 && (text.len == 0 || text.data[0] != '/')) {
+		/* What follows is opaque (the scp form without a user): no host and no path. */
+		text.len = 0;
 	} else if (scheme == 0 && text.len > 0 && text.data[0] != '/') {
 		/* A colon in the first element would be the scheme of something else (scp form). */
 		const char *slash = memchr(text.data, '/', text.len);

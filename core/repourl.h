@@ -17,7 +17,7 @@ struct repo_url {
 	bool https;            /* the scheme, in any case */
 	bool has_user;         /* there is an @ in the authority, even with nothing before it */
 	struct text_view host; /* with the port, as spelled; empty without an authority */
-	struct text_view path; /* still percent-encoded; with the leading slash */
+	struct text_view path; /* still percent-encoded; empty where "scheme:" has no slash after */
 	bool has_query;        /* there is a '?', even with nothing after it */
 	bool has_fragment;     /* there is a '#' */
 };

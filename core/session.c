@@ -66,7 +66,7 @@ void session_list_clear(struct session_list *list)
 	"serial, name, executor, executor_serial, uid, gid, state, cause, exit_code, signal, "     \
 	"pid, boot_id, handle_id, claim_token, attempt, created_at, started_at, finished_at, "     \
 	"deadline, log_bytes, log_dropped_bytes, log_quota_bytes, origin_mount, origin_unique, "   \
-	"project_path, task_id, error, requirements, spec, groups"
+	"project_path, task_id, error, requirements, spec, groups, start_file"
 
 #define SESSION_LIVE "state IN ('pending', 'running')"
 
@@ -102,6 +102,7 @@ static void bind_session(struct store_query *q, const struct session *s)
 	store_query_text(q, s->requirements);
 	store_query_text(q, s->spec);
 	store_query_text(q, s->groups);
+	store_query_int(q, (int64_t)s->start_file);
 }
 
 static int read_session(struct store_query *q, struct session *ret, struct error *err)
@@ -125,6 +126,7 @@ static int read_session(struct store_query *q, struct session *ret, struct error
 		.origin_mount = (uint64_t)store_query_column_int(q, 22),
 		.origin_unique = (uint64_t)store_query_column_int(q, 23),
 		.task_id = store_query_column_int(q, 25),
+		.start_file = (uint64_t)store_query_column_int(q, 30),
 	};
 	const struct {
 		int column;
@@ -188,7 +190,7 @@ int session_insert(struct store_tx *tx, const struct session *s, struct error *e
 	int r = store_query_begin(&q, tx,
 				  "INSERT INTO session (" SESSION_COLUMNS ") VALUES ("
 				  "?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, "
-				  "?, ?, ?, ?, ?, ?, ?, ?, ?)",
+				  "?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
 				  err);
 
 	if (r < 0)

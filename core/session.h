@@ -75,6 +75,7 @@ struct session {
 	int64_t log_quota_bytes;
 	uint64_t origin_mount; /* the request that asked for it; unique 0: none */
 	uint64_t origin_unique;
+	uint64_t start_file; /* the file that it was asked for through; opaque here, 0: not noted */
 	char *project_path;
 	int64_t task_id;
 	char *error;

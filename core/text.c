@@ -85,6 +85,74 @@ bool text_utf8_valid(const char *s, size_t n)
 	return true;
 }
 
+/* What a byte that begins no code point is taken for: above all of them, so equal to itself only.
+ */
+#define MALFORMED 0x110000U
+
+/* The code point at the start of v, which is not empty; *ret_len is its length, at least 1. */
+static uint32_t decode(struct text_view v, size_t *ret_len)
+{
+	const unsigned char *s = (const unsigned char *)v.data;
+	size_t len = text_utf8_length(s, v.len, NULL);
+	uint32_t cp = MALFORMED + s[0];
+
+	*ret_len = len > 0 ? len : 1;
+	if (len == 1)
+		return s[0];
+	if (len > 1)
+		cp = s[0] & (0x7fU >> len);
+	for (size_t i = 1; i < len; i++)
+		cp = cp << 6 | (s[i] & 0x3fU);
+	return cp;
+}
+
+static uint32_t lower(uint32_t cp)
+{
+	if ((cp >= 'A' && cp <= 'Z') || (cp >= 0xc0 && cp <= 0xde && cp != 0xd7))
+		return cp + 0x20;
+	if (cp == 0x212a) /* Kelvin sign */
+		return 'k';
+	return cp == 0x130 ? 'i' : cp; /* capital I with a dot */
+}
+
+/* What is equal when case does not matter. The dotted I is no form of i, the long s one of s. */
+static uint32_t fold(uint32_t cp)
+{
+	if (cp == 0x130)
+		return cp;
+	return cp == 0x17f ? 's' : lower(cp);
+}
+
+bool text_equal_fold(struct text_view a, struct text_view b)
+{
+	while (a.len > 0 && b.len > 0) {
+		size_t na, nb;
+
+		if (fold(decode(a, &na)) != fold(decode(b, &nb)))
+			return false;
+		a = (struct text_view){a.data + na, a.len - na};
+		b = (struct text_view){b.data + nb, b.len - nb};
+	}
+	return a.len == b.len;
+}
+
+size_t text_lower_prefix(struct text_view v, const char *prefix)
+{
+	size_t used = 0;
+
+	for (; *prefix; prefix++) {
+		size_t n;
+
+		if (used == v.len)
+			return 0;
+		if (lower(decode((struct text_view){v.data + used, v.len - used}, &n)) !=
+		    (unsigned char)*prefix)
+			return 0;
+		used += n;
+	}
+	return used;
+}
+
 /* Length of the white space code point at s, 0 when there is none (Unicode White_Space). */
 static size_t space_length(const unsigned char *s, size_t n)
 {
@@ -98,7 +166,8 @@ static size_t space_length(const unsigned char *s, size_t n)
 		cp = ((uint32_t)(s[0] & 0x1f) << 6) | (s[1] & 0x3f);
 		return cp == 0x85 || cp == 0xa0 ? 2 : 0;
 	case 3:
-		cp = ((uint32_t)(s[0] & 0x0f) << 12) | ((uint32_t)(s[1] & 0x3f) << 6) | (s[2] & 0x3f);
+		cp = ((uint32_t)(s[0] & 0x0f) << 12) | ((uint32_t)(s[1] & 0x3f) << 6) |
+		     (s[2] & 0x3f);
 		return cp == 0x1680 || (cp >= 0x2000 && cp <= 0x200a) || cp == 0x2028 ||
 				       cp == 0x2029 || cp == 0x202f || cp == 0x205f || cp == 0x3000
 			       ? 3

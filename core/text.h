@@ -33,6 +33,20 @@ struct text_view {
 };
 struct text_view text_trim(const char *s, size_t len);
 
+/*
+ * Whether two texts are the same when case does not matter, as the reference compares names
+ * (strings.EqualFold), for the letters that names are made of: ASCII and Latin-1, with the Kelvin
+ * sign and the long s, which fold to k and s. Everything else is compared as it is.
+ */
+bool text_equal_fold(struct text_view a, struct text_view b);
+
+/*
+ * The number of bytes at the start of v that are `prefix`, which is ASCII, when v is put in lower
+ * case (as strings.ToLower does: the Kelvin sign becomes k, a dotted capital I becomes i); 0 when v
+ * does not begin so.
+ */
+size_t text_lower_prefix(struct text_view v, const char *prefix);
+
 /* A trimmed, NUL-terminated copy; NULL when out of memory. */
 char *text_trim_dup(const char *s);
 

@@ -69,6 +69,11 @@ static char next_folded(const char *element, size_t len, size_t *pos)
 			*pos += 3;
 			continue;
 		}
+		/* A dotted capital I is an i in lower case. */
+		if (left >= 2 && p[i] == 0xc4 && p[i + 1] == 0xb0) {
+			*pos += 2;
+			return 'i';
+		}
 		*pos += 1;
 		return p[i] >= 'A' && p[i] <= 'Z' ? (char)(p[i] + 'a' - 'A') : (char)p[i];
 	}

@@ -5,7 +5,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 
 #include "core/buf.h"
 #include "core/field.h"
@@ -161,9 +160,11 @@ int writeback_sentinel_make(const struct writeback_result *r, char **ret, struct
 
 static const struct field *find_field(const char *name)
 {
+	struct text_view v = {name, strlen(name)};
+
 	/* The reference's decoder takes names in any case. */
 	for (size_t i = 0; i < ARRAY_SIZE(fields); i++)
-		if (strcasecmp(fields[i].name, name) == 0)
+		if (text_equal_fold(v, (struct text_view){fields[i].name, strlen(fields[i].name)}))
 			return &fields[i];
 	return NULL;
 }
@@ -232,9 +233,10 @@ static int scan_line(struct text_view line, struct writeback_result *ret)
 	if (v.len < sizeof(prefix) - 1 || memcmp(v.data, prefix, sizeof(prefix) - 1) != 0)
 		return 0;
 	v = text_trim(v.data + sizeof(prefix) - 1, v.len - (sizeof(prefix) - 1));
-	if (v.len == 0 || v.len > MAX_WRITEBACK_SENTINEL_BYTES)
+	/* The parser passes over a NUL that follows a number or a word. */
+	if (v.len == 0 || v.len > MAX_WRITEBACK_SENTINEL_BYTES || memchr(v.data, '\0', v.len))
 		return 0;
-	AUTO_JSON json_t *value = json_loadb(v.data, v.len, JSON_DECODE_ANY, NULL);
+	AUTO_JSON json_t *value = json_loadb(v.data, v.len, JSON_DECODE_ANY | JSON_ALLOW_NUL, NULL);
 	if (!value)
 		return 0;
 	int r = writeback_result_from_json(value, ret, &err);

@@ -22,6 +22,8 @@ static const struct {
 } examples[] = {
 	{"echo '{\"argv\":[\"/bin/date\"]}' > executors/local/start", "start a workload on this host"},
 	{"exec 3<>executors/local/start; echo \"$spec\" >&3; cat <&3", "start one and get its id"},
+	{"echo '{\"spec\":{\"argv\":[\"/bin/date\"]},\"requirements\":{\"labels\":{\"zone\":\"a\"}}}' > start",
+	 "start one where it fits best"},
 	{"cat sessions/ID/follow", "watch what it prints until it ends"},
 	{"cat sessions/ID/wait", "wait for its end, and its exit code"},
 	{"echo terminate > sessions/ID/signal", "stop it"},

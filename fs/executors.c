@@ -453,20 +453,14 @@ static int executors_list(struct hub *hub, uint32_t serial, uint64_t from, uint6
 			  node_emit_fn *emit, void *user)
 {
 	(void)serial;
-	for (;;) {
-		const struct executor *next = NULL, *e;
+	for (const struct executor *e; (e = fleet_from(hub->fleet, (int64_t)from));) {
+		const struct node node = {.kind = NODE_EXECUTOR, .serial = (uint32_t)e->record.serial};
 
-		for (size_t i = 0; (e = fleet_at(hub->fleet, i)); i++)
-			if ((uint64_t)e->record.serial >= from &&
-			    (!next || e->record.serial < next->record.serial))
-				next = e;
-		if (!next)
-			return 0;
-		const struct node node = {.kind = NODE_EXECUTOR, .serial = (uint32_t)next->record.serial};
-		from = (uint64_t)next->record.serial + 1;
-		if (!emit(user, next->record.name, node, S_IFDIR, base + from))
+		from = (uint64_t)e->record.serial + 1;
+		if (!emit(user, e->record.name, node, S_IFDIR, base + from))
 			return 0;
 	}
+	return 0;
 }
 
 const struct node_dir executors_dir = {

@@ -17,6 +17,7 @@
 #include "fs/context.h"
 #include "fs/docs.h"
 #include "fs/fleet_change.h"
+#include "fs/placing.h"
 #include "fs/retention.h"
 #include "fs/settings.h"
 #include "fs/tables.h"
@@ -258,6 +259,15 @@ static const struct node_file root_files[] = {
 	 .doc = "Where the links to blocking files lead."},
 	{.name = "policy", .type = FILE_DIR, .child = NODE_POLICY, .fixed = true,
 	 .doc = "What may run at all."},
+	{.name = "start", .type = FILE_TRANSACTION, .mode = 0660, .owner = OWNER_CLOOP,
+	 .execute = placing_execute_start,
+	 .doc = "Write {\"spec\",\"requirements\"}, or a spec alone, to start it on the executor that fits "
+		"best; reads as {\"session\",\"handle\"}, or as {\"constraint\",\"considered\","
+		"\"rejections\"} when none fits."},
+	{.name = "place", .type = FILE_TRANSACTION, .mode = 0660, .owner = OWNER_CLOOP,
+	 .execute = placing_execute_place,
+	 .doc = "Write {\"spec\",\"requirements\"}, either of them or both, to ask where that would go; "
+		"reads as {\"selected\"}, or as the rejections. Starts nothing."},
 };
 
 const struct node_dir root_dir = {

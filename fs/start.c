@@ -62,45 +62,57 @@ static void started(void *user, const struct session *s, const struct error *err
 	change_commit_refusal(c);
 }
 
+bool start_resumed(struct change *c)
+{
+	return c->replayed &&
+	       dispatch_resume(c->hub->dispatch, area_header(c->hub->area)->mount_id,
+			       c->unique & INT64_MAX, started, c);
+}
+
+int start_check_rights(const struct change *c, const struct spec *spec, const char *path,
+		       struct error *err)
+{
+	const char *dot = path[0] ? "." : "";
+	int r = 0;
+
+	if (spec->n_host_mounts > 0 && !c->is_admin) {
+		r = error_set(err, EPERM, "paths of the host are mounted for administrators only");
+		error_field(err, "%s%shost_mounts", path, dot);
+		error_remedy(err, "ask a member of cloop-admin");
+	} else if (spec->n_secrets > 0) {
+		/* Nothing here leases secrets, so nothing can back a binding. */
+		r = error_set(err, ENOKEY, "no live lease backs this binding");
+		error_field(err, "%s%ssecrets[0].lease_id", path, dot);
+		error_remedy(err, "leave secrets out");
+	}
+	return r;
+}
+
+void start_launch(struct change *c, struct dispatch_start *start)
+{
+	start->start_file = node_inode(c->node);
+	start->uid = c->uid;
+	start->gid = c->gid;
+	start->groups = c->groups;
+	start->n_groups = c->n_groups;
+	start->origin_mount = area_header(c->hub->area)->mount_id;
+	start->origin_unique = c->unique & INT64_MAX;
+	if (dispatch_start(c->hub->dispatch, start, started, c, &c->err) < 0)
+		change_refuse(c);
+}
+
 void start_execute(struct change *c, struct executor *executor, const char *text, size_t len)
 {
 	AUTO_SPEC struct spec *spec = NULL;
-	struct dispatch *d = c->hub->dispatch;
-	const uint64_t mount = area_header(c->hub->area)->mount_id, unique = c->unique & INT64_MAX;
 
-	if (c->replayed && dispatch_resume(d, mount, unique, started, c))
+	if (start_resumed(c))
 		return;
-	if (spec_parse(text, len, &spec, &c->err) < 0) {
+	if (spec_parse(text, len, &spec, &c->err) < 0 ||
+	    start_check_rights(c, spec, "", &c->err) < 0) {
 		change_refuse(c);
 		return;
 	}
-	if (spec->n_host_mounts > 0 && !c->is_admin) {
-		(void)error_set(&c->err, EPERM, "paths of the host are mounted for administrators only");
-		error_field(&c->err, "host_mounts");
-		error_remedy(&c->err, "ask a member of cloop-admin");
-		change_refuse(c);
-		return;
-	}
-	if (spec->n_secrets > 0) {
-		/* Nothing here leases secrets, so nothing can back a binding. */
-		(void)error_set(&c->err, ENOKEY, "no live lease backs this binding");
-		error_field(&c->err, "secrets[0].lease_id");
-		error_remedy(&c->err, "leave secrets out");
-		change_refuse(c);
-		return;
-	}
-	struct dispatch_start start = {
-		.executor = executor,
-		.spec = spec,
-		.uid = c->uid,
-		.gid = c->gid,
-		.groups = c->groups,
-		.n_groups = c->n_groups,
-		.origin_mount = mount,
-		.origin_unique = unique,
-	};
-	int r = dispatch_start(d, &start, started, c, &c->err);
+	struct dispatch_start start = {.executor = executor, .spec = spec};
+	start_launch(c, &start);
 	spec = start.spec;
-	if (r < 0)
-		change_refuse(c);
 }

@@ -445,6 +445,8 @@ void watch_deleted(struct hub *hub, struct node dir, const char *name, struct no
 		name = c->name;
 	bool told = c && strcmp(c->name, name) == 0;
 	watch_table_went(w->table, dir, name, child, told, now_ms(w));
+	if (told)
+		watch_gone_add(w, child);
 	wake(w, 0);
 }
 
@@ -498,8 +500,11 @@ int watch_new(struct hub *hub, struct watch **ret, struct error *err)
 		.scan_delay_ms = SCAN_DELAY_MS,
 	};
 	int r = watch_table_new(&hooks, w, &w->table, err);
+	w->gone = r < 0 ? NULL : watch_gone_new(hub);
+	if (r >= 0 && !w->gone)
+		r = error_oom(err);
 	if (r < 0) {
-		free(w);
+		(void)watch_free(w);
 		return r;
 	}
 	(void)uv_timer_init(&hub->loop, &w->timer);
@@ -523,6 +528,7 @@ struct watch *watch_free(struct watch *w)
 	if (!w)
 		return NULL;
 	w->table = watch_table_free(w->table);
+	w->gone = watch_gone_free(w->gone);
 	w->fd = close_fd(w->fd);
 	w->pidfd = close_fd(w->pidfd);
 	free(w);

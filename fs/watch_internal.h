@@ -4,6 +4,7 @@
  *	watch.c          what happened; the timer
  *	watch_nudger.c   the socket: orders and reports
  *	watch_requests.c the nudger's requests
+ *	watch_gone.c     what the kernel keeps of directories that went
  */
 #ifndef CLOOP_FS_WATCH_INTERNAL_H
 #define CLOOP_FS_WATCH_INTERNAL_H
@@ -41,6 +42,8 @@ struct watch {
 
 	uint64_t n_told; /* calls that succeeded */
 
+	struct watch_gone *gone;
+
 	const struct change *telling;
 	bool caught_up; /* what an earlier hub left unannounced is known */
 	uint32_t last_session;
@@ -56,6 +59,15 @@ void watch_marks_changed(struct watch *w);
 
 /* A scan was reported, of that number at least; so many changes in doubt became certain. */
 void watch_scanned(struct watch *w, uint64_t number, size_t n_certain);
+
+/* --- watch_gone.c --- */
+
+/* NULL: out of memory. Freed when the loop has run out. */
+struct watch_gone *watch_gone_new(const struct hub *hub);
+struct watch_gone *watch_gone_free(struct watch_gone *g);
+
+/* The kernel removes that directory, or is about to, for it was answered so. */
+void watch_gone_add(struct watch *w, struct node dir);
 
 /* --- watch_nudger.c --- */
 

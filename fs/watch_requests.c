@@ -128,6 +128,8 @@ bool watch_nudged(struct hub *hub, fuse_req_t req, fuse_ino_t parent, const char
 		} else {
 			c->answered = true;
 			(void)fuse_reply_err(req, 0);
+			if (c->type == NUDGE_RMDIR)
+				watch_gone_add(hub->watch, node);
 		}
 		return true;
 	}

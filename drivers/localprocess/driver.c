@@ -249,6 +249,7 @@ int localprocess_new(const struct localprocess_options *options, struct localpro
 		.sessions_fd = options->sessions_fd,
 		.runtime_fd = options->runtime_fd,
 		.epoch = options->epoch,
+		.forbidden_dev = options->forbidden_dev,
 	};
 	struct localprocess *l = calloc(1, sizeof(*l));
 

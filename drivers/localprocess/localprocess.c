@@ -170,6 +170,18 @@ static int add_minimal(struct localprocess_environment *env, uid_t uid)
 	return r < 0 ? r : add_account(env, uid);
 }
 
+int localprocess_minimal_environment(uid_t uid, struct localprocess_environment *ret,
+				     struct error *err)
+{
+	CLEANUP(localprocess_environment_clear) struct localprocess_environment env = {0};
+
+	if (add_minimal(&env, uid) < 0)
+		return error_oom(err);
+	*ret = env;
+	env = (struct localprocess_environment){0};
+	return 0;
+}
+
 int localprocess_environment(const struct spec *spec, uid_t uid, struct localprocess_environment *ret,
 			     struct error *err)
 {

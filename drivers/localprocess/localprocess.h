@@ -34,6 +34,9 @@ struct localprocess_environment {
  */
 int localprocess_environment(const struct spec *spec, uid_t uid, struct localprocess_environment *ret,
 			     struct error *err);
+/* PATH, LANG, and HOME, USER and LOGNAME as /etc/passwd has them for uid. */
+int localprocess_minimal_environment(uid_t uid, struct localprocess_environment *ret,
+				     struct error *err);
 void localprocess_environment_clear(struct localprocess_environment *env);
 
 #endif

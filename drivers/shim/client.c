@@ -102,6 +102,8 @@ static void on_launcher_gone(struct shim_client *c)
 
 	c->launcher = client_watch_free(c->launcher);
 	c->ready = false;
+	client_run_drop_unsent(c);
+	client_ping_end_all(c, true);
 	for (size_t i = 0; i < CLIENT_BUCKETS; i++) {
 		struct client_session *s = LIST_FIRST(&c->buckets[i]);
 
@@ -118,31 +120,39 @@ static void on_launcher_gone(struct shim_client *c)
 		c->ops.disconnected(c->user);
 }
 
-/* Sends as many waiting launches as go. False when the launcher is gone. */
-static bool send_waiting(struct shim_client *c)
+/* Sends waiting launches until one does not go: *ret_error says why, 0 when all went. */
+static bool send_launches(struct shim_client *c, int *ret_error)
 {
 	struct client_session *s;
 
+	*ret_error = 0;
 	while ((s = TAILQ_FIRST(&c->waiting))) {
 		struct shim_message m;
 
 		shim_message_init(&m, SHIM_LAUNCH, s->serial, s->attempt);
-		int r = shim_message_send(c->launcher->fd, &m, s->record_fd);
-		if (r == -EAGAIN)
-			break;
-		if (r == -ETOOMANYREFS || r == -ENOBUFS || r == -ENOMEM) {
-			(void)uv_timer_start(&c->connect_timer, on_connect_timer, SEND_RETRY_MS, 0);
-			(void)client_watch_events(c->launcher, UV_READABLE);
+		*ret_error = shim_message_send(c->launcher->fd, &m, s->record_fd);
+		if (*ret_error < 0)
 			return true;
-		}
-		if (r < 0) {
-			on_launcher_gone(c);
-			return false;
-		}
 		TAILQ_REMOVE(&c->waiting, s, entry);
 		s->record_fd = close_fd(s->record_fd);
 	}
-	(void)client_watch_events(c->launcher, UV_READABLE | (s ? UV_WRITABLE : 0));
+	return false;
+}
+
+/* Sends as much of what waits as goes. False when the launcher is gone. */
+static bool send_waiting(struct shim_client *c)
+{
+	int r;
+	bool waits = send_launches(c, &r) || client_run_send(c, &r);
+
+	if (r == -ETOOMANYREFS || r == -ENOBUFS || r == -ENOMEM) {
+		(void)uv_timer_start(&c->connect_timer, on_connect_timer, SEND_RETRY_MS, 0);
+		waits = false;
+	} else if (r < 0 && r != -EAGAIN) {
+		on_launcher_gone(c);
+		return false;
+	}
+	(void)client_watch_events(c->launcher, UV_READABLE | (waits ? UV_WRITABLE : 0));
 	return true;
 }
 
@@ -205,6 +215,9 @@ static void on_launcher_message(struct shim_client *c, const struct shim_message
 			client_session_say_lost(s);
 		else
 			client_session_resolve(s, CLIENT_RETRY_MS);
+		break;
+	case SHIM_PONG:
+		client_ping_answered(c, m->header.serial);
 		break;
 	default:
 		break;
@@ -284,6 +297,8 @@ int shim_client_new(uv_loop_t *loop, const struct shim_client_config *config,
 	c->user = user;
 	TAILQ_INIT(&c->waiting);
 	TAILQ_INIT(&c->unresolved);
+	TAILQ_INIT(&c->runs);
+	TAILQ_INIT(&c->pings);
 	/* These cannot fail. */
 	(void)uv_timer_init(loop, &c->connect_timer);
 	(void)uv_timer_init(loop, &c->resolve_timer);
@@ -310,6 +325,8 @@ struct shim_client *shim_client_free(struct shim_client *c)
 	for (size_t i = 0; i < CLIENT_BUCKETS; i++)
 		while (!LIST_EMPTY(&c->buckets[i]))
 			client_session_free(LIST_FIRST(&c->buckets[i]), false);
+	client_run_free_all(c);
+	client_ping_end_all(c, false);
 	uv_close((uv_handle_t *)&c->connect_timer, on_timer_closed);
 	uv_close((uv_handle_t *)&c->resolve_timer, on_timer_closed);
 	return NULL;

@@ -22,6 +22,7 @@
 #include "core/error.h"
 #include "drivers/shim/protocol.h"
 #include "drivers/shim/record.h"
+#include "drivers/shim/run.h" /* helper programs go through the same client */
 #include "drivers/shim/session_dir.h" /* shim_session_remove() */
 
 /* Launches without an answer. The launcher takes them one by one; more than this is a flood. */
@@ -35,6 +36,7 @@ struct shim_client_config {
 	int sessions_fd; /* the sessions directory; borrowed, must outlive the client */
 	int runtime_fd;  /* the runtime directory; the same */
 	uint64_t epoch;  /* grows with each hub process */
+	dev_t forbidden_dev; /* the mount's own st_dev, for helper programs (run.h); 0: none */
 };
 
 struct shim_client_ops {
@@ -96,6 +98,18 @@ int shim_client_adopt(struct shim_client *c, uint64_t serial, uint32_t attempt,
 int shim_client_signal(struct shim_client *c, uint64_t serial, uint32_t attempt,
 		       const uint8_t key[static SHIM_KEY_BYTES], enum shim_signal signal,
 		       void (*done)(void *arg, int error), void *arg, struct error *err);
+
+/* Questions without an answer: every executor of a large fleet at once. */
+#define SHIM_CLIENT_PINGS_MAX 16384
+
+typedef void shim_ping_fn(void *user, const struct error *err);
+
+/*
+ * Asks whether the launcher is at work. done(user, NULL) when it answers, done(user, err) when it goes
+ * away instead: from the loop, and as late as it likes when it hangs. Errors: EAGAIN (it is not there,
+ * it does not read, or too many wait).
+ */
+int shim_client_ping(struct shim_client *c, shim_ping_fn *done, void *user, struct error *err);
 
 /* The sentence for a failed launch. Returns -errno. */
 int shim_failure_error(const struct shim_failure *failure, struct error *err);

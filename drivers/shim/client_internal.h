@@ -61,6 +61,17 @@ struct client_session {
 LIST_HEAD(client_bucket, client_session);
 TAILQ_HEAD(client_queue, client_session);
 
+struct client_ping {
+	TAILQ_ENTRY(client_ping) entry;
+	uint64_t id;
+	shim_ping_fn *done;
+	void *user;
+};
+TAILQ_HEAD(client_pings, client_ping);
+
+struct client_run; /* run.c */
+TAILQ_HEAD(client_runs, client_run);
+
 struct shim_client {
 	uv_loop_t *loop;
 	struct shim_client_config config;
@@ -76,6 +87,13 @@ struct shim_client {
 	struct client_queue waiting;
 	struct client_queue unresolved;
 	struct client_bucket buckets[CLIENT_BUCKETS];
+	struct client_runs runs;
+	size_t n_runs;
+	size_t n_runs_ending; /* of these, whose end is being told */
+	uint64_t last_run;
+	struct client_pings pings;
+	size_t n_pings;
+	uint64_t last_ping;
 };
 
 /* client_session.c */
@@ -97,6 +115,19 @@ void client_session_say_lost(struct client_session *s);
 int client_session_look(int sessions_fd, uint64_t serial, uint32_t attempt, enum shim_adoption *ret,
 			struct session_started *ret_started, struct shim_exit *ret_exit);
 void client_resolve_timer(uv_timer_t *timer);
+
+/* run.c */
+/* Sends those that wait to the launcher. True when it has no room, or is gone: *ret_error. */
+bool client_run_send(struct shim_client *c, int *ret_error);
+/* The launcher is gone: those that were not sent are told so from the loop. */
+void client_run_drop_unsent(struct shim_client *c);
+/* Ends all; nothing is said. */
+void client_run_free_all(struct shim_client *c);
+
+/* ping.c */
+void client_ping_answered(struct shim_client *c, uint64_t id);
+/* The launcher is gone: all are told so when tell, and forgotten. */
+void client_ping_end_all(struct shim_client *c, bool tell);
 
 /* client.c: connects to a name in a directory: a descriptor or a negative errno. */
 int client_connect(int dir_fd, const char *dir_name, const char *name);

@@ -1,5 +1,6 @@
 /*
- * cloop-launcher: gives each workload a shim, so that a launch never forks the hub.
+ * cloop-launcher: gives each workload a shim, and each helper program of the hub a runner, so that
+ * the hub never forks.
  *
  *	cloop-launcher --sessions-dir DIR --runtime-dir DIR --listen-fd N
  *	               [--cgroup-parent PATH] [--cgroup-root DIR]
@@ -9,7 +10,7 @@
  * the sessions' folders and in the shims. It serves one hub at a time (protocol.h).
  *
  * SIGTERM and SIGINT end it; shims go on, and end when their session is over. A hub that reads
- * slowly holds up the reports of the shims, never a workload.
+ * slowly holds up the reports of the shims, never a workload. Runners end with the launcher.
  */
 #include "drivers/shim/launcher_internal.h"
 
@@ -195,9 +196,9 @@ static void on_candidate(struct launcher *l)
 
 static void on_hub(struct launcher *l)
 {
-	AUTO_CLOSE int record_fd = -1;
+	AUTO_CLOSE int passed_fd = -1;
 	struct shim_message m;
-	int r = shim_message_recv(l->hub_fd, &m, &record_fd);
+	int r = shim_message_recv(l->hub_fd, &m, &passed_fd);
 
 	if (r == -EAGAIN)
 		return;
@@ -207,7 +208,7 @@ static void on_hub(struct launcher *l)
 		return;
 	}
 	if (m.header.type == SHIM_LAUNCH) {
-		launcher_hand_over(l, &m, record_fd);
+		launcher_hand_over(l, &m, passed_fd);
 	} else if (m.header.type == SHIM_REAP) {
 		struct reap reap = {.serial = m.header.serial,
 				    .attempt = m.header.attempt,
@@ -217,6 +218,11 @@ static void on_hub(struct launcher *l)
 
 		launcher_add_reap(l, &reap);
 		launcher_run_reaps(l);
+	} else if (m.header.type == SHIM_PING) {
+		shim_message_init(&m, SHIM_PONG, m.header.serial, 0);
+		launcher_tell_hub(l, &m);
+	} else if (m.header.type == SHIM_RUN && passed_fd >= 0) {
+		launcher_run(l, passed_fd);
 	} else {
 		drop_hub(l);
 	}

@@ -10,6 +10,8 @@
 #define SHIMS_IDLE_MAX 16
 /* Dead shims whose remains are being ended at the same time; more wait in the hub. */
 #define REAPS_MAX 1024
+/* Helper programs at once; the hub has fewer (SHIM_CLIENT_RUNS_MAX) unless some cannot be ended. */
+#define RUNS_MAX 512
 
 enum slot_state {
 	SLOT_FREE,
@@ -29,7 +31,13 @@ struct slot {
 	bool answered;       /* STARTED or FAILED was said */
 };
 
-/* What a dead shim left, until nothing of it is. */
+/* A runner; pid 0: free. */
+struct run_slot {
+	pid_t pid;
+	uint64_t group;
+};
+
+/* What a dead shim or runner left, until nothing of it is. */
 struct reap {
 	uint64_t serial;
 	uint32_t attempt;
@@ -65,6 +73,8 @@ struct launcher {
 	size_t n_idle;
 	struct reap reaps[REAPS_MAX];
 	size_t n_reaps;
+	struct run_slot runs[RUNS_MAX];
+	uint64_t last_run_group;
 };
 
 /* launcher.c */
@@ -75,6 +85,8 @@ void launcher_tell_hub(struct launcher *l, const struct shim_message *m);
 void launcher_answer_hello(struct launcher *l);
 
 /* launcher_shims.c */
+/* In a new process: closes all that is the launcher's, but for what the host says. */
+void launcher_close_all(struct launcher *l);
 /* Gives the launch to a shim; says FAILED to the hub when that cannot be. */
 void launcher_hand_over(struct launcher *l, const struct shim_message *m, int record_fd);
 void launcher_on_shim(struct launcher *l, size_t index);
@@ -85,5 +97,12 @@ void launcher_add_reap(struct launcher *l, const struct reap *reap);
 void launcher_run_reaps(struct launcher *l);
 /* Ends what shims left that died while there was no launcher. */
 void launcher_sweep(struct launcher *l);
+
+/* launcher_run.c */
+/* Gives the program whose record is in the socket to a runner; answers there when that cannot be. */
+void launcher_run(struct launcher *l, int control_fd);
+bool launcher_is_runner(const struct launcher *l, pid_t pid);
+/* Frees its slot, and ends what it has left unless it is clean; nothing when it was none. */
+void launcher_on_runner_death(struct launcher *l, pid_t pid, bool clean);
 
 #endif

@@ -15,6 +15,7 @@
 #include "core/fault.h"
 #include "core/owner.h"
 #include "drivers/shim/reaper.h"
+#include "drivers/shim/runner.h"
 #include "drivers/shim/session_dir.h"
 
 static void fail_launch(struct launcher *l, const struct shim_header *h, int error)
@@ -35,20 +36,17 @@ static struct slot *find_free_slot(struct launcher *l)
 	return l->n_slots < SHIMS_MAX ? &l->slots[l->n_slots++] : NULL;
 }
 
-/* In the new process: nothing of the launcher's but what the host says. */
-__attribute__((noreturn)) static void become_shim(struct launcher *l, int fd)
+void launcher_close_all(struct launcher *l)
 {
-	(void)close_fd(l->listen_fd);
-	(void)close_fd(l->signal_fd);
-	(void)close_fd(l->epoll_fd);
-	(void)close_fd(l->shims_epoll_fd);
-	(void)close_fd(l->hub_fd);
-	(void)close_fd(l->candidate_fd);
-	(void)close_fd(l->gate_fd);
+	l->listen_fd = close_fd(l->listen_fd);
+	l->signal_fd = close_fd(l->signal_fd);
+	l->epoll_fd = close_fd(l->epoll_fd);
+	l->shims_epoll_fd = close_fd(l->shims_epoll_fd);
+	l->hub_fd = close_fd(l->hub_fd);
+	l->candidate_fd = close_fd(l->candidate_fd);
+	l->gate_fd = close_fd(l->gate_fd);
 	for (size_t i = 0; i < l->n_slots; i++)
-		if (l->slots[i].fd != fd)
-			(void)close_fd(l->slots[i].fd);
-	shim_run(&l->host, fd);
+		l->slots[i].fd = close_fd(l->slots[i].fd);
 }
 
 /* record_fd: what is handed over just now, and no business of the fork. */
@@ -79,7 +77,8 @@ static int fork_shim(struct launcher *l, int record_fd, struct slot **ret)
 	if (pid == 0) {
 		(void)close_fd(ours);
 		(void)close_fd(record_fd);
-		become_shim(l, theirs);
+		launcher_close_all(l);
+		shim_run(&l->host, theirs);
 	}
 	slot->pid = pid;
 	slot->fd = take_fd(&ours);
@@ -175,7 +174,7 @@ static bool is_shim(pid_t pid, void *arg)
 	for (size_t i = 0; i < l->n_slots; i++)
 		if (l->slots[i].pid == pid)
 			return true;
-	return false;
+	return launcher_is_runner(l, pid);
 }
 
 void launcher_add_reap(struct launcher *l, const struct reap *reap)
@@ -283,7 +282,7 @@ static size_t slot_of(const struct launcher *l, pid_t pid)
 	return i;
 }
 
-/* Shims that died, and orphans of theirs. */
+/* Shims and runners that died, and orphans of theirs. */
 void launcher_on_child(struct launcher *l)
 {
 	siginfo_t info;
@@ -302,6 +301,11 @@ void launcher_on_child(struct launcher *l)
 		(void)waitpid(info.si_pid, NULL, WNOHANG | __WALL);
 		if (index < l->n_slots)
 			on_shim_death(l, index);
+		else
+			/* One that ends by itself leaves nothing. */
+			launcher_on_runner_death(l, info.si_pid,
+						 info.si_code == CLD_EXITED &&
+							 info.si_status == 0);
 	}
 	l->child_owed = false;
 	launcher_run_reaps(l);
@@ -311,11 +315,14 @@ void launcher_on_child(struct launcher *l)
 /* A leaf of an earlier launcher: "<serial in hex>.<attempt>". */
 static void sweep_group(const char *name, void *arg)
 {
-	struct reap reap = {.check_lock = true};
+	struct reap reap = {0};
 	char end;
 
-	if (sscanf(name, "%16" SCNx64 ".%" SCNu32 "%c", &reap.serial, &reap.attempt, &end) == 2)
-		launcher_add_reap(arg, &reap);
+	if (sscanf(name, "%16" SCNx64 ".%" SCNu32 "%c", &reap.serial, &reap.attempt, &end) != 2)
+		return;
+	/* A runner ends with its launcher: what is in its group is in the way of nobody. */
+	reap.check_lock = reap.attempt != RUNNER_ATTEMPT;
+	launcher_add_reap(arg, &reap);
 }
 
 /* Sockets whose shim is dead. */

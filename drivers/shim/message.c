@@ -26,10 +26,18 @@ static ssize_t body_size(uint32_t type)
 		return sizeof(struct shim_signal_reply);
 	case SHIM_REAPED:
 		return sizeof(struct shim_reply);
+	case SHIM_RUN_OUTPUT:
+		return sizeof(struct shim_run_output);
+	case SHIM_RUN_EXITED:
+		return sizeof(struct shim_run_exit);
 	case SHIM_LAUNCH:
 	case SHIM_CLAIMED:
 	case SHIM_IDLE:
 	case SHIM_REAP:
+	case SHIM_RUN:
+	case SHIM_RUN_RECORD:
+	case SHIM_PING:
+	case SHIM_PONG:
 		return 0;
 	}
 	return -1;

@@ -5,6 +5,7 @@
  *	hub ↔ launcher    <runtime-dir>/launcher.sock, bound by the keeper
  *	launcher ↔ shim   a socket pair, one a shim
  *	hub ↔ shim        <runtime-dir>/shims/<serial in hex>, one a session that is being handled
+ *	hub ↔ runner      a socket pair, one a helper program, made by the hub
  *
  * A message is a header and the body that its type says, in the machine's own byte order. Both ends
  * check type and length; a message that is not exactly right ends the connection. A peer must be
@@ -18,10 +19,17 @@
  * there is to know about it (session_dir.h).
  *
  * Each LAUNCH is answered by STARTED or FAILED on the same connection, unless launcher or
- * connection dies. Each REAP is answered by REAPED.
+ * connection dies. Each REAP is answered by REAPED, each PING by PONG with the same serial.
  *
  * On a shim's socket the shim says STARTED to each hub that connects, as soon as the workload runs;
  * then SIGNALLED for each SIGNAL; at the end EXITED, or FAILED when it never ran, and closes.
+ *
+ * A helper program (run.h). The hub puts RUN_RECORD into one end of a socket pair and sends the
+ * other end to the launcher with RUN, which hands it to a process of its own, the runner
+ * (runner.h). The runner answers on it: RUN_OUTPUT for each of the two streams, then RUN_EXITED
+ * when nothing of the program is left, or FAILED when it never ran, and closes. An end of file
+ * instead says that the runner or its launcher was killed. The hub ends a program by closing its
+ * end; so does the hub's death.
  */
 #ifndef CLOOP_DRIVERS_SHIM_PROTOCOL_H
 #define CLOOP_DRIVERS_SHIM_PROTOCOL_H
@@ -33,7 +41,7 @@
 
 /* Raised when a message changes. Launcher and hub of different versions refuse each other. A shim
  * that outlives such an upgrade cannot be signalled; its end is still found, from its records. */
-#define SHIM_PROTOCOL 1U
+#define SHIM_PROTOCOL 2U
 
 /* Names of the files in the runtime directory. */
 #define SHIM_LAUNCHER_SOCKET "launcher.sock"
@@ -56,6 +64,12 @@ enum shim_message_type {
 	SHIM_SIGNAL,    /* hub → shim */
 	SHIM_SIGNALLED, /* shim → hub */
 	SHIM_EXITED,    /* shim → hub: the exit record is on disk */
+	SHIM_RUN,       /* hub → launcher; carries the runner's end of a socket pair */
+	SHIM_RUN_RECORD, /* hub → runner; carries a launch record */
+	SHIM_RUN_OUTPUT, /* runner → hub; carries the reading end of a stream */
+	SHIM_RUN_EXITED, /* runner → hub: it ended, and all that it started */
+	SHIM_PING,       /* hub → launcher; the serial is the hub's own number for it */
+	SHIM_PONG,       /* launcher → hub */
 };
 
 /* Where a launch failed. Values are part of the protocol. */
@@ -158,6 +172,20 @@ struct shim_reply {
 	uint32_t reserved;
 };
 
+enum shim_stream { SHIM_STREAM_STDOUT = 1, SHIM_STREAM_STDERR = 2 };
+
+struct shim_run_output {
+	uint32_t stream; /* enum shim_stream */
+	uint32_t reserved;
+};
+
+struct shim_run_exit {
+	int32_t code;       /* 0 to 255, -1 when a signal ended it */
+	int32_t signal;     /* 0 when it exited */
+	uint32_t timed_out; /* 1: its time was up and it was killed */
+	uint32_t reserved;
+};
+
 struct shim_message {
 	struct shim_header header;
 	union {
@@ -168,6 +196,8 @@ struct shim_message {
 		struct shim_signal_request signal;
 		struct shim_signal_reply signalled;
 		struct shim_reply reply;
+		struct shim_run_output run_output;
+		struct shim_run_exit run_exit;
 	} body;
 };
 

@@ -40,8 +40,7 @@ static void lower_oom_score(const char *current)
 		(void)!write(fd, "-900", 4);
 }
 
-/* Makes the fresh fork a process of its own. */
-static int set_up(struct shim *shim)
+int shim_process_set_up(const struct shim_host *host, const char *name, int *ret_child_fd)
 {
 	AUTO_CLOSE int null = open("/dev/null", O_RDWR | O_CLOEXEC);
 	sigset_t child;
@@ -59,14 +58,23 @@ static int set_up(struct shim *shim)
 	if (sigprocmask(SIG_SETMASK, &child, NULL) < 0 ||
 	    prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) < 0)
 		return -errno;
-	shim->child_fd = signalfd(-1, &child, SFD_CLOEXEC | SFD_NONBLOCK);
+	*ret_child_fd = signalfd(-1, &child, SFD_CLOEXEC | SFD_NONBLOCK);
+	if (*ret_child_fd < 0)
+		return -errno;
+	(void)prctl(PR_SET_NAME, name, 0, 0, 0);
+	lower_oom_score(host->origin.oom_score_adj);
+	return 0;
+}
+
+static int set_up(struct shim *shim)
+{
+	int r = shim_process_set_up(shim->host, "cloop-shim", &shim->child_fd);
+
+	if (r < 0)
+		return r;
 	/* Opened anew: a lock belongs to the open file, which a fork shares. */
 	shim->gate_fd = openat(shim->host->sockets_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	if (shim->child_fd < 0 || shim->gate_fd < 0)
-		return -errno;
-	(void)prctl(PR_SET_NAME, "cloop-shim", 0, 0, 0);
-	lower_oom_score(shim->host->origin.oom_score_adj);
-	return 0;
+	return shim->gate_fd < 0 ? -errno : 0;
 }
 
 static void tell_launcher(struct shim *shim, const struct shim_message *m)

@@ -29,6 +29,14 @@ struct shim_host {
 	struct workload_origin origin;
 };
 
+/*
+ * Makes a fresh fork a process of its own: a session, /dev/null as its streams, deaf to what a
+ * terminal or a service manager sends to everybody, the subreaper of what it will start, and among
+ * the last that the kernel ends for memory. *ret_child_fd is a signalfd for SIGCHLD. name: as ps(1)
+ * shows it.
+ */
+int shim_process_set_up(const struct shim_host *host, const char *name, int *ret_child_fd);
+
 /* Runs in a freshly forked process; launcher_fd is its end of the socket pair. */
 __attribute__((noreturn)) void shim_run(const struct shim_host *host, int launcher_fd);
 

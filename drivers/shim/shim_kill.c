@@ -19,17 +19,16 @@ void shim_signal_all(struct shim *shim, int sig)
 	(void)process_tree_signal(getpid(), sig, NULL);
 }
 
-bool shim_kill_all(struct shim *shim)
+bool workload_kill_round(const struct cgroup *group, int pid_fd)
 {
-	struct shim_session *s = &shim->s;
 	siginfo_t info;
-	bool populated = s->has_cgroup && cgroup_populated(&s->cgroup) == 1;
+	bool populated = group && cgroup_populated(group) == 1;
 
 	if (populated)
-		(void)cgroup_kill(&s->cgroup);
+		(void)cgroup_kill(group);
 	/* The main process also when it was cloned but is in no group yet. */
-	if (!s->reaped && s->pid_fd >= 0)
-		(void)syscall(SYS_pidfd_send_signal, s->pid_fd, SIGKILL, NULL, 0);
+	if (pid_fd >= 0)
+		(void)syscall(SYS_pidfd_send_signal, pid_fd, SIGKILL, NULL, 0);
 	/* WNOWAIT: reaping is done in one place. A child that only waits to be reaped is a
 	 * child. */
 	if (waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT | __WALL) < 0 && errno == ECHILD)
@@ -38,4 +37,11 @@ bool shim_kill_all(struct shim *shim)
 	if (!populated)
 		(void)process_tree_kill(getpid(), NULL);
 	return false;
+}
+
+bool shim_kill_all(struct shim *shim)
+{
+	struct shim_session *s = &shim->s;
+
+	return workload_kill_round(s->has_cgroup ? &s->cgroup : NULL, s->reaped ? -1 : s->pid_fd);
 }

@@ -50,4 +50,11 @@ struct workload_plan {
  */
 int workload_spawn(const struct workload_plan *plan, pid_t *ret_pid, int *ret_pidfd);
 
+/*
+ * One round of ending everything that the calling process, a subreaper, has started; true when
+ * nothing is left of it. group (NULL: none) is what it was started in, pid_fd its main process, -1
+ * when that is reaped. The caller reaps children and repeats.
+ */
+bool workload_kill_round(const struct cgroup *group, int pid_fd);
+
 #endif

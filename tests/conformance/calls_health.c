@@ -186,6 +186,7 @@ static json_t *config_to_json(struct supervisor_config c)
 static json_t *config_call(json_t *input)
 {
 	json_t *from = json_object_get(input, "config");
+	json_t *limits = json_object_get(from, "policy") ? json_object_get(from, "policy") : from;
 	struct supervisor_config c = {
 		.interval_ns = get_ns(from, "interval_s"),
 		.probe_timeout_ns = get_ns(from, "probe_timeout_s"),
@@ -193,7 +194,7 @@ static json_t *config_call(json_t *input)
 		.backoff_max_ns = get_ns(from, "backoff_max_s"),
 		.jitter_fraction = get_number(from, "jitter_fraction"),
 		.max_concurrent_probes = get_int(from, "max_concurrent_probes"),
-		.policy = {get_int(from, "degrade_after"), get_int(from, "unreachable_after")},
+		.policy = {get_int(limits, "degrade_after"), get_int(limits, "unreachable_after")},
 	};
 
 	return config_to_json(supervisor_config_normalize(c));

@@ -121,7 +121,9 @@ static json_t *require_call(json_t *input)
 	if (!spec)
 		return NULL;
 	read_bindings(input, "secrets", &spec->secrets, &spec->n_secrets);
-	int r = revocation_require("e", "driver", &revoker, spec, &detail, &err);
+	const char *id = get_text(input, "executor_id"), *kind = get_text(input, "kind");
+	int r = revocation_require(id[0] ? id : "e", kind[0] ? kind : "driver", &revoker, spec,
+				   &detail, &err);
 	AUTO_JSON json_t *answer = verdict(r, &err);
 	if (r < 0 && answer &&
 	    (json_put_bool(answer, "detail_empty", !text_or_empty(detail)[0]) < 0 ||

@@ -66,10 +66,12 @@ static json_t *path_call(json_t *input)
 static struct bundle_entry read_entry(json_t *value)
 {
 	struct text_view path = get_view(value, "path"), target = get_view(value, "link_target");
+	struct text_view mode = get_view(value, "mode");
 
 	return (struct bundle_entry){.path = path.data,
 				     .path_len = path.len,
-				     .mode = get_text(value, "mode"),
+				     /* No mode that git prints holds a NUL. */
+				     .mode = memchr(mode.data, '\0', mode.len) ? "" : mode.data,
 				     .link_target = target.data,
 				     .link_target_len = target.len};
 }

@@ -5,6 +5,7 @@
  */
 #include <fcntl.h>
 #include <limits.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -46,8 +47,14 @@ int main(int argc, char **argv)
 	for (int fd = 3; fd < 64; fd++)
 		if (fd != atoi(argv[6]) && fcntl(fd, F_GETFD) >= 0)
 			return 2;
+	/* Whoever clears up finds the shim in the record, so nobody ends this before that is written. */
+	sigset_t term, before;
+	(void)sigemptyset(&term);
+	(void)sigaddset(&term, SIGTERM);
+	(void)sigprocmask(SIG_BLOCK, &term, &before);
 	pid_t shim = fork();
 	if (shim == 0) {
+		(void)sigprocmask(SIG_SETMASK, &before, NULL);
 		(void)setsid();
 		(void)close(atoi(argv[6]));
 		for (;;)
@@ -55,6 +62,7 @@ int main(int argc, char **argv)
 	}
 	record(argv[2], "shims", shim);
 	record(argv[2], "launchers", getpid());
+	(void)sigprocmask(SIG_SETMASK, &before, NULL);
 	for (;;)
 		(void)pause();
 }

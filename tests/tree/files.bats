@@ -80,6 +80,8 @@ content() {
 		;;
 	//default) equal "$text" executors/local ;;
 	//default_id) equal "$text" local ;;
+	# Nobody has written to them yet.
+	//start | //place) equal "$text" '' ;;
 	/executors/\<id\>/config)
 		equal "$text" '{"kind":"localprocess","labels":{"zone":"b"},"max_concurrent":3,"log_quota_bytes":4096}'
 		;;

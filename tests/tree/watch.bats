@@ -391,6 +391,29 @@ holds_no_files() {
 	done
 }
 
+@test "a directory goes though files in it were open" {
+	local id
+
+	id=$(start "$(spec /bin/true)")
+	ended "$id"
+	watch dir "$M/sessions/$id"
+	known 1
+	/usr/bin/python3 -IS -c 'import os, sys
+files = [os.open(sys.argv[1] + "/" + name, os.O_RDONLY) for name in ("state", "log", "spec")]
+os.rmdir(sys.argv[1])
+for fd in files:
+    os.close(fd)' "$M/sessions/$id"
+	eventually saw dir "sessions/$id DELETE_SELF"
+	mkdir "$M/executors/opened"
+	watch dir2 "$M/executors/opened"
+	known 1
+	/usr/bin/python3 -IS -c 'import os, sys
+fd = os.open(sys.argv[1] + "/kind", os.O_RDONLY)
+os.rmdir(sys.argv[1])
+os.close(fd)' "$M/executors/opened"
+	eventually saw dir2 "executors/opened DELETE_SELF"
+}
+
 @test "the hub ends without a trace" {
 	hub_end
 }

@@ -161,6 +161,18 @@ void fixture_start_client(struct fixture *f)
 	fixture_until(f, f->n_ready > ready);
 }
 
+void fixture_start_client_beside(struct fixture *f, dev_t mount)
+{
+	struct shim_client_config config = {.sessions_fd = f->sessions_fd,
+					    .runtime_fd = f->runtime_fd,
+					    .epoch = ++f->epoch,
+					    .forbidden_dev = mount};
+	int ready = f->n_ready;
+
+	assert_int_equal(shim_client_new(&f->loop, &config, &ops, f, &f->client, NULL), 0);
+	fixture_until(f, f->n_ready > ready);
+}
+
 enum shim_adoption fixture_adopt(struct fixture *f, uint64_t serial, uint32_t attempt)
 {
 	enum shim_adoption adoption;

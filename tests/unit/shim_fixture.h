@@ -67,6 +67,8 @@ void fixture_close(struct fixture *f);
 void fixture_start_launcher(struct fixture *f, const char *fault);
 void fixture_kill_launcher(struct fixture *f);
 void fixture_start_client(struct fixture *f);
+/* The same beside a mount with that device. */
+void fixture_start_client_beside(struct fixture *f, dev_t mount);
 /* The same without waiting until it is ready. */
 void fixture_begin_client(struct fixture *f);
 enum shim_adoption fixture_adopt(struct fixture *f, uint64_t serial, uint32_t attempt);

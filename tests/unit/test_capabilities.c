@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "core/capabilities.h"
+#include "core/field.h"
 #include "core/json.h"
 
 static json_t *parse(const char *text)
@@ -71,6 +72,12 @@ static void kata_and_nothing_else(void **state)
 		"IO.CONTAINERD.KATA.V2",
 		"a.kata.",
 		".kata.",
+		/* Lower case takes the Kelvin sign for a k, and a dotted capital I for an i. */
+		"\xe2\x84\xaa"
+		"ata",
+		"KATACONTA\xc4\xb0NERS",
+		"x.\xe2\x84\xaa"
+		"ATA.v2",
 	};
 	static const char *const no[] = {
 		"",
@@ -87,14 +94,20 @@ static void kata_and_nothing_else(void **state)
 		"ka ta",
 		"kata qemu",
 		".kata",
+		"kat\xc3\xa4",
+		"kata\xe2\x84\xaa",
 	};
 
 	(void)state;
 	for (size_t i = 0; i < ARRAY_SIZE(yes); i++)
-		assert_true(runtime_is_virtualized(yes[i]));
+		assert_true(runtime_is_virtualized(text_trimmed(yes[i])));
 	for (size_t i = 0; i < ARRAY_SIZE(no); i++)
-		assert_false(runtime_is_virtualized(no[i]));
-	assert_false(runtime_is_virtualized(NULL));
+		assert_false(runtime_is_virtualized(text_trimmed(no[i])));
+	assert_false(runtime_is_virtualized(text_trimmed(NULL)));
+	/* A NUL is a character like any other: no name ends there. */
+	assert_false(runtime_is_virtualized((struct text_view){"kata\0x", 6}));
+	assert_false(runtime_is_virtualized((struct text_view){"kata\0", 5}));
+	assert_true(runtime_is_virtualized((struct text_view){"kata-\0", 6}));
 }
 
 static void requirements(void **state)

@@ -34,7 +34,17 @@ static int check_keys(struct driver *d, struct json_object *config, json_t **ret
 	return 0;
 }
 
-static struct driver_ops plain_ops = {.kind = "x"};
+static int probe(struct driver *d, const struct executor_probe *p, executor_probe_fn *done, void *user,
+		 struct error *err)
+{
+	(void)d;
+	(void)p;
+	(void)done;
+	(void)user;
+	return error_set(err, ENOSYS, "nobody asks");
+}
+
+static struct driver_ops plain_ops = {.kind = "x", .probe = probe};
 static struct driver plain = {.ops = &plain_ops};
 static struct driver_ops keyed_ops = {.kind = "keyed", .config_check = check_keys};
 static struct driver keyed = {.ops = &keyed_ops};
@@ -57,6 +67,11 @@ static void configs_are_read_and_written_back(void **state)
 		 "\"memory_mb\":16}"},
 		{"{\"kind\":\"x\",\"harnesses\":[],\"container_runtimes\":null,\"memory_mb\":0}",
 		 "{\"kind\":\"x\"}"},
+		{"{\"kind\":\"x\",\"health_check\":{\"timeout_ms\":7,\"argv\":[\"/bin/sh\",\"-c\",\"\"]}}",
+		 "{\"kind\":\"x\",\"health_check\":{\"argv\":[\"/bin/sh\",\"-c\",\"\"],\"timeout_ms\":7}}"},
+		{"{\"kind\":\"x\",\"health_check\":{\"argv\":[\"true\"],\"timeout_ms\":null}}",
+		 "{\"kind\":\"x\",\"health_check\":{\"argv\":[\"true\"]}}"},
+		{"{\"kind\":\"x\",\"health_check\":null}", "{\"kind\":\"x\"}"},
 		{"{\"size\":7,\"image\":\"i\",\"memory_mb\":1073741824,\"kind\":\"keyed\"}",
 		 "{\"kind\":\"keyed\",\"memory_mb\":1073741824,\"image\":\"i\",\"size\":7}"},
 		{"{\"size\":0,\"image\":\"i\",\"kind\":\"keyed\"}",
@@ -87,6 +102,20 @@ static void wrong_configs_name_the_field(void **state)
 		{"{\"kind\":7}", "kind"},
 		{"{\"kind\":\"y\"}", "kind"},
 		{"{\"kind\":\"y\",\"odd\":1}", "kind"},
+		{"{\"kind\":\"x\",\"health_check\":[]}", "health_check"},
+		{"{\"kind\":\"x\",\"health_check\":{}}", "health_check.argv"},
+		{"{\"kind\":\"x\",\"health_check\":{\"argv\":[]}}", "health_check.argv"},
+		{"{\"kind\":\"x\",\"health_check\":{\"argv\":[\" \"]}}", "health_check.argv"},
+		{"{\"kind\":\"x\",\"health_check\":{\"argv\":[1]}}", "health_check.argv[0]"},
+		{"{\"kind\":\"x\",\"health_check\":{\"argv\":\"/bin/true\"}}", "health_check.argv"},
+		{"{\"kind\":\"x\",\"health_check\":{\"argv\":[\"a\"],\"timeout_ms\":0}}",
+		 "health_check.timeout_ms"},
+		{"{\"kind\":\"x\",\"health_check\":{\"argv\":[\"a\"],\"timeout_ms\":600001}}",
+		 "health_check.timeout_ms"},
+		{"{\"kind\":\"x\",\"health_check\":{\"argv\":[\"a\"],\"user\":\"x\"}}",
+		 "health_check.user"},
+		{"{\"kind\":\"keyed\",\"image\":\"i\",\"health_check\":{\"argv\":[\"a\"]}}",
+		 "health_check"},
 		{"{\"kind\":\"x\",\"max_concurrent\":-1}", "max_concurrent"},
 		{"{\"kind\":\"x\",\"max_concurrent\":1000001}", "max_concurrent"},
 		{"{\"kind\":\"x\",\"max_concurrent\":1.5}", "max_concurrent"},

@@ -38,11 +38,11 @@ static int make(struct store *s, struct fleet *r, enum fleet_change_kind kind, c
 		const char *argument)
 {
 	const struct executor *e = fleet_find(r, name);
-	struct fleet_change c = {.kind = kind, .uid = 7, .at_ns = 1000};
+	struct fleet_change c = {.kind = kind, .uid = 7, .at_ns = 1000, .policy = {1, 3}};
 
 	c.serial = kind == FLEET_ADD ? fleet_next_serial(r) : e ? e->record.serial : 999;
 	c.name = strdup(name);
-	c.reason = strdup(kind == FLEET_CONFIGURE ? "" : argument);
+	c.reason = kind == FLEET_CONFIGURE ? strdup("") : argument ? strdup(argument) : NULL;
 	if (kind == FLEET_CONFIGURE) {
 		c.config_text = strdup(argument);
 		c.config_kind = strdup("fake");
@@ -148,6 +148,76 @@ static void states_decide_about_new_work(void **state)
 	(void)fleet_free(r);
 }
 
+static const char *state_of(struct fleet *r, const char *id)
+{
+	return executor_state(fleet_find(r, id));
+}
+
+static size_t heard;
+
+static void hear(void *user, const struct fleet_change *c)
+{
+	struct fleet *r = user;
+
+	/* Memory is as it will be seen from now on. */
+	if (c->transition.changed)
+		assert_string_equal(state_of(r, c->name), node_state_name(c->transition.to));
+	heard++;
+}
+
+static void probes_are_folded_into_the_row(void **state)
+{
+	const struct help_dir *dir = *state;
+	AUTO_STORE struct store *s = help_open(dir->db);
+	struct fleet *r = fleet_new(drivers);
+	struct error err;
+
+	assert_int_equal(fleet_load(r, store_reader(s), NULL), 0);
+	fleet_listen(r, hear, r);
+	heard = 0;
+	assert_int_equal(make(s, r, FLEET_ADD, "x", ""), 0);
+	assert_int_equal(make(s, r, FLEET_CONFIGURE, "x", CONFIG), 0);
+	assert_int_equal(make(s, r, FLEET_PROBED, "x", NULL), 0);
+	assert_string_equal(state_of(r, "x"), "ready");
+	assert_int_equal(fleet_find(r, "x")->record.health.last_seen_ns, 1000);
+	assert_non_null(fleet_find(r, "x")->driver);
+
+	assert_int_equal(make(s, r, FLEET_PROBED, "x", "no disk"), 0);
+	assert_string_equal(state_of(r, "x"), "degraded");
+	assert_string_equal(fleet_find(r, "x")->record.health.reason, "no disk");
+	assert_int_equal(executor_check_schedulable(fleet_find(r, "x"), &err), 0);
+	/* An operator holds it while a probe runs: the probe counts and leaves that alone. */
+	assert_int_equal(make(s, r, FLEET_CORDON, "x", "disk swap"), 0);
+	assert_int_equal(make(s, r, FLEET_PROBED, "x", "no disk"), 0);
+	assert_int_equal(make(s, r, FLEET_PROBED, "x", "no disk"), 0);
+	assert_string_equal(state_of(r, "x"), "cordoned");
+	assert_string_equal(fleet_find(r, "x")->record.health.reason, "disk swap");
+	assert_int_equal(fleet_find(r, "x")->record.health.consecutive_failures, 3);
+	assert_int_equal(make(s, r, FLEET_UNCORDON, "x", ""), 0);
+	assert_string_equal(state_of(r, "x"), "unreachable");
+	assert_int_equal(executor_check_schedulable(fleet_find(r, "x"), &err), -EHOSTUNREACH);
+	assert_int_equal(heard, 8);
+
+	/* So does a daemon that is started later. */
+	struct fleet *again = fleet_new(drivers);
+	assert_int_equal(fleet_load(again, store_reader(s), NULL), 0);
+	assert_string_equal(state_of(again, "x"), "unreachable");
+	assert_int_equal(fleet_find(again, "x")->record.health.consecutive_failures, 3);
+	(void)fleet_free(again);
+
+	assert_int_equal(make(s, r, FLEET_PROBED, "x", NULL), 0);
+	assert_string_equal(state_of(r, "x"), "ready");
+	/* Removed while it was probed: nothing comes back. */
+	struct fleet_change late = {.kind = FLEET_PROBED, .serial = fleet_find(r, "x")->record.serial,
+				    .at_ns = 2000, .policy = {1, 3}};
+	late.name = strdup("x");
+	assert_int_equal(make(s, r, FLEET_REMOVE, "x", ""), 0);
+	assert_int_equal(help_run(s, apply, &late, NULL), -ENOENT);
+	assert_null(fleet_find(r, "x"));
+	fleet_change_clear(&late);
+	(void)fleet_free(r);
+}
+
 static void transitions_are_told_once(void **state)
 {
 	const struct help_dir *dir = *state;
@@ -179,6 +249,8 @@ int main(void)
 		cmocka_unit_test_setup_teardown(the_first_becomes_the_default_and_the_lowest_inherits, help_dir_make,
 						help_dir_remove),
 		cmocka_unit_test_setup_teardown(states_decide_about_new_work, help_dir_make,
+						help_dir_remove),
+		cmocka_unit_test_setup_teardown(probes_are_folded_into_the_row, help_dir_make,
 						help_dir_remove),
 		cmocka_unit_test_setup_teardown(transitions_are_told_once, help_dir_make,
 						help_dir_remove),

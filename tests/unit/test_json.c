@@ -30,6 +30,20 @@ static void documents_are_strict(void **state)
 	}
 }
 
+static void a_nul_ends_nothing(void **state)
+{
+	/* The parser alone would pass over a NUL that follows a number or a word. */
+	static const char number[] = "{\"a\":1\0}", word[] = "{\"a\":true\0}", end[] = "{}\0";
+	json_t *value = NULL;
+
+	(void)state;
+	assert_int_equal(json_parse(number, sizeof(number) - 1, &value, NULL), -EINVAL);
+	assert_int_equal(json_parse(word, sizeof(word) - 1, &value, NULL), -EINVAL);
+	assert_int_equal(json_parse(end, sizeof(end) - 1, &value, NULL), -EINVAL);
+	assert_int_equal(json_parse(NULL, 0, &value, NULL), -EINVAL);
+	assert_null(value);
+}
+
 static void fields_have_types_and_paths(void **state)
 {
 	AUTO_JSON json_t *v = parse("{\"s\":\"x\",\"n\":7,\"b\":true,\"z\":null,\"t\":\"soon\"}");
@@ -94,6 +108,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(documents_are_strict),
+		cmocka_unit_test(a_nul_ends_nothing),
 		cmocka_unit_test(fields_have_types_and_paths),
 		cmocka_unit_test(what_another_parser_let_through),
 		cmocka_unit_test(empty_values_are_left_out),

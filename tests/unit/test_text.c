@@ -64,6 +64,56 @@ static void trimming_knows_unicode_space(void **state)
 	}
 }
 
+static struct text_view view(const char *s)
+{
+	return (struct text_view){s, strlen(s)};
+}
+
+static void case_does_not_matter(void **state)
+{
+	static const struct {
+		const char *a, *b;
+		bool same;
+	} cases[] = {
+		{"", "", true},
+		{"linux", "LINUX", true},
+		{"linux", "linu", false},
+		{"linu", "linux", false},
+		{"\xe2\x84\xaavm", "KVM", true}, /* Kelvin sign */
+		{"\xc5\xbfun", "SUN", true},     /* long s */
+		{"\xc4\xb0", "i", false},        /* the dotted I folds to itself only */
+		{"\xc4\xb0", "\xc4\xb0", true},
+		{"\xc3\x84\xc3\x9e", "\xc3\xa4\xc3\xbe", true},
+		{"\xc3\x97", "\xc3\xb7", false}, /* times is no capital of divided by */
+		{"\xff", "\xff", true},
+		{"\xff", "\xfe", false},
+		{"[", "{", false},
+		{"@", "`", false},
+	};
+	static const struct {
+		const char *text, *prefix;
+		size_t len;
+	} starts[] = {
+		{"kata-qemu", "kata", 4},
+		{"KATA", "kata", 4},
+		{"kat", "kata", 0},
+		{"", "kata", 0},
+		{"\xe2\x84\xaa" "ata", "kata", 6},
+		{"\xc4\xb0x", "i", 2},
+		{"\xc5\xbfx", "s", 0}, /* the long s is lower case already */
+		{"\xff", "k", 0},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++)
+		assert_int_equal(text_equal_fold(view(cases[i].a), view(cases[i].b)),
+				 cases[i].same);
+	for (size_t i = 0; i < ARRAY_SIZE(starts); i++)
+		assert_int_equal(text_lower_prefix(view(starts[i].text), starts[i].prefix),
+				 starts[i].len);
+	assert_false(text_equal_fold((struct text_view){"a\0b", 3}, view("a")));
+}
+
 static void errors_keep_their_contract(void **state)
 {
 	struct error err;
@@ -121,6 +171,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(utf8_is_recognised),
 		cmocka_unit_test(trimming_knows_unicode_space),
+		cmocka_unit_test(case_does_not_matter),
 		cmocka_unit_test(errors_keep_their_contract),
 		cmocka_unit_test(buffers_stop_at_their_maximum),
 	};

@@ -283,6 +283,11 @@ static void derivations(void **state)
 		{"https://u:p@h/team/app", "https://h/", "h", "team/app"},
 		{"http://h/team/app", NULL, "h", "team/app"},
 		{"git@h:team/app", NULL, "", NULL},
+		/* Without a slash after the scheme nothing is a path. */
+		{"h:team/app.git", NULL, "", NULL},
+		{"github.com:team/app", NULL, "", NULL},
+		{"https:team/app", NULL, "", NULL},
+		{"https:", NULL, "", NULL},
 		{"", NULL, "", NULL},
 		{NULL, NULL, "", NULL},
 	};

@@ -89,6 +89,9 @@ static void paths(void **state)
 		"\xef\xbb\xbf.git",
 		".gi\xe2\x80\xaet\xef\xbb\xbf.",
 		"g\xe2\x80\x8dit~1",
+		/* A dotted capital I is an i in lower case. */
+		".G\xc4\xb0T/config",
+		"a/g\xc4\xb0t~1",
 		".git\xe2\x80\x8c............................................................",
 	};
 

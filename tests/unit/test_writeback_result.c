@@ -127,6 +127,12 @@ static void scanning(void **state)
 		{P " {\"branch\":\"cloop/a\",\"unknown\":[1]}", "cloop/a"},
 		{P " {\"Branch\":\"cloop/a\",\"mode\":null}", "cloop/a"},
 		{P " {\"branch\":\"cloop/a\",\"branch\":\"cloop/b\"}", "cloop/b"},
+		/* A NUL belongs to no document; the escape of one is passed over with its field. */
+		{P " {\"branch\":\"cloop/a\",\"x\":\"\\u0000\"}", "cloop/a"},
+		/* Names in any case, also in letters that only fold to ASCII. */
+		{P " {\"BRANC\x48\":\"cloop/a\",\"s\xe2\x84\xaa"
+		   "ipped\":1}",
+		 NULL},
 		{P " {}", ""},
 		{P " null", ""},
 		{"\n\n\n", NULL},
@@ -154,6 +160,15 @@ static void bytes_that_are_no_text(void **state)
 	(void)state;
 	assert_int_equal(writeback_sentinel_scan(output, sizeof(output) - 1, &r), 1);
 	assert_string_equal(r.branch, "cloop/a");
+
+	/* A NUL after a word or a number ends nothing. */
+	static const char *const broken[] = {P " null\0", P " {\"commits\":1\0}",
+					     P " {\"pushed\":true\0}"};
+	static const size_t lengths[] = {sizeof(P " null\0") - 1,
+					 sizeof(P " {\"commits\":1\0}") - 1,
+					 sizeof(P " {\"pushed\":true\0}") - 1};
+	for (size_t i = 0; i < ARRAY_SIZE(broken); i++)
+		assert_int_equal(writeback_sentinel_scan(broken[i], lengths[i], &r), 0);
 }
 
 static void delivery(void **state)

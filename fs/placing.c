@@ -1,0 +1,92 @@
+#include "fs/placing.h"
+
+#include "core/candidates.h"
+#include "core/dispatch.h"
+#include "core/json.h"
+#include "core/requirements.h"
+#include "fs/change.h"
+#include "fs/context.h"
+#include "fs/start.h"
+
+bool placing_host_allowed(const struct hub *hub)
+{
+	(void)hub;
+	return true;
+}
+
+int placing_select(struct change *c, const struct requirements *req, struct executor **ret,
+		   struct error *err)
+{
+	AUTO_PLACEMENT_REFUSAL struct placement_refusal refusal = {0};
+	struct hub *hub = c->hub;
+
+	int r = fleet_select(hub->fleet, req, placing_host_allowed(hub), ret, &refusal, err);
+	if (r == 0 || refusal.constraint == CONSTRAINT_NONE)
+		return r;
+	AUTO_JSON json_t *answer = placement_refusal_to_json(&refusal);
+	if (answer)
+		c->answer = json_text(answer);
+	return r;
+}
+
+struct chooser {
+	struct change *c;
+	const struct requirements *req;
+};
+
+static int choose(void *user, struct executor **ret, struct error *err)
+{
+	const struct chooser *chooser = user;
+
+	return placing_select(chooser->c, chooser->req, ret, err);
+}
+
+void placing_execute_start(struct change *c, const char *text, size_t len)
+{
+	AUTO_PLACEMENT_REQUEST struct placement_request request = {0};
+
+	if (start_resumed(c))
+		return;
+	if (placement_request_parse(text, len, PLACEMENT_REQUEST_START, &request, &c->err) < 0 ||
+	    start_check_rights(c, request.spec, request.whole ? "spec" : "", &c->err) < 0) {
+		change_refuse(c);
+		return;
+	}
+	AUTO_FREE char *requirements = requirements_text(&request.requirements);
+	if (!requirements) {
+		(void)error_oom(&c->err);
+		change_refuse(c);
+		return;
+	}
+	struct chooser chooser = {.c = c, .req = &request.requirements};
+	struct dispatch_start start = {
+		.choose = choose,
+		.choose_user = &chooser,
+		.spec = request.spec,
+		.requirements = requirements,
+		.same_requirements = true,
+	};
+	start_launch(c, &start);
+	request.spec = start.spec;
+}
+
+void placing_execute_place(struct change *c, const char *text, size_t len)
+{
+	AUTO_PLACEMENT_REQUEST struct placement_request request = {0};
+	struct executor *chosen;
+
+	if (placement_request_parse(text, len, PLACEMENT_REQUEST_WHOLE, &request, &c->err) < 0 ||
+	    placing_select(c, &request.requirements, &chosen, &c->err) < 0) {
+		change_refuse(c);
+		return;
+	}
+	AUTO_JSON json_t *answer = json_object();
+	if (answer && json_put_string(answer, "selected", chosen->record.name) == 0)
+		c->answer = json_text(answer);
+	if (!c->answer) {
+		(void)error_oom(&c->err);
+		change_refuse(c);
+		return;
+	}
+	change_finish(c);
+}
