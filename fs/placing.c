@@ -10,8 +10,7 @@
 
 bool placing_host_allowed(const struct hub *hub)
 {
-	(void)hub;
-	return true;
+	return host_policy_allows(fleet_host_policy(hub->fleet));
 }
 
 int placing_select(struct change *c, const struct requirements *req, struct executor **ret,
