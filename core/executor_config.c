@@ -152,7 +152,7 @@ static int read_health_check(struct json_object *o, const struct driver *driver,
 static int read_kind(struct json_object *o, struct driver *const *drivers, struct driver **ret,
 		     struct error *err)
 {
-	struct buf kinds = BUF_INIT(ERROR_REMEDY_MAX - 64);
+	AUTO_BUF struct buf kinds = BUF_INIT(ERROR_REMEDY_MAX - 64);
 	const char *kind = NULL;
 
 	int r = json_object_string(o, "kind", &kind, err);
@@ -168,7 +168,6 @@ static int read_kind(struct json_object *o, struct driver *const *drivers, struc
 	r = error_set(err, EINVAL, "%s", kind ? "there is no driver of this kind" : "is missing");
 	error_field(err, "kind");
 	error_remedy(err, "write one of: %s", kinds.data ? kinds.data : "");
-	buf_free(&kinds);
 	return r;
 }
 
