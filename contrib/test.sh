@@ -20,6 +20,7 @@ readonly packages_test=(
 	clang
 	clang-tidy
 	codespell
+	conmon
 	cppcheck
 	dash
 	diffutils
@@ -32,11 +33,14 @@ readonly packages_test=(
 	libcmocka-dev
 	mandoc
 	mount
+	netavark
 	passwd # useradd
 	perl
+	podman
 	procps
 	python3
 	rsync
+	runc
 	shellcheck
 	systemd # systemd-analyze; nothing is started
 	util-linux

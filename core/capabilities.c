@@ -147,7 +147,12 @@ int capabilities_from_json(json_t *value, const char *path, struct capabilities 
 	return 0;
 }
 
-bool runtime_is_virtualized(struct text_view name)
+bool runtime_is_virtualized(const char *name)
+{
+	return runtime_view_is_virtualized(text_trimmed(name));
+}
+
+bool runtime_view_is_virtualized(struct text_view name)
 {
 	struct text_view v = text_trim(name.data, name.len);
 	size_t whole = text_lower_prefix(v, "katacontainers");

@@ -83,10 +83,12 @@ int capabilities_from_json(json_t *value, const char *path, struct capabilities 
 /*
  * Whether the name of a runtime, in the OCI or the Kubernetes spelling, is one of Kata Containers:
  * "kata", "katacontainers", "kata-*", "kata.*", or containing ".kata.". Case and surrounding white
- * space do not matter. Everything else is not: a false positive would place a workload that must
- * run behind a hypervisor where there is none.
+ * space do not matter; NULL is no name, and a NUL in a view is a byte like any other. Everything
+ * else is not: a false positive would place a workload that must run behind a hypervisor where
+ * there is none.
  */
-bool runtime_is_virtualized(struct text_view name);
+bool runtime_is_virtualized(const char *name);
+bool runtime_view_is_virtualized(struct text_view name);
 
 /* Programs that one workload calls, and the length of a name: more says nothing about a node. */
 #define REQUIREMENTS_HARNESSES_MAX 64

@@ -283,6 +283,8 @@ void live_launch(struct dispatch *d, struct live *l)
 	const struct executor_launch launch = {
 		.serial = (uint32_t)l->row.serial,
 		.attempt = (uint32_t)l->row.attempt,
+		.executor = l->row.executor,
+		.handle = l->row.handle_id,
 		.spec = l->spec,
 		.config = &e->config,
 		.uid = l->row.uid,
@@ -468,6 +470,7 @@ int dispatch_start(struct dispatch *d, struct dispatch_start *start, dispatch_st
 		return r;
 
 	const struct executor_launch launch = {
+		.executor = executor->record.name, .handle = "",
 		.spec = start->spec, .config = &executor->config,
 		.uid = start->uid, .gid = start->gid,
 		.groups = start->groups, .n_groups = start->n_groups,

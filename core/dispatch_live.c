@@ -294,8 +294,8 @@ void live_resolve(struct dispatch *d, struct live *l)
 	bool found = false;
 
 	l->unresolved = false;
-	int r = e->driver->ops->adopt(e->driver, (uint32_t)l->row.serial, (uint32_t)l->row.attempt, &found,
-				      &err);
+	int r = e->driver->ops->adopt(e->driver, (uint32_t)l->row.serial, (uint32_t)l->row.attempt,
+				      &e->config, &found, &err);
 	if (r < 0) {
 		/* Not a verdict: the session may well run. Asked again later. */
 		dispatch_say(d, l, "cannot be looked for yet", err.reason);

@@ -31,6 +31,8 @@ struct json_object;
 struct executor_launch {
 	uint32_t serial; /* the session's */
 	uint32_t attempt;
+	const char *executor; /* its id */
+	const char *handle;   /* "<session>.<attempt>"; "" for check() */
 	const struct spec *spec;
 	const struct executor_config *config; /* of the executor, as it is now */
 	uid_t uid;
@@ -122,10 +124,11 @@ struct driver_ops {
 	/*
 	 * Finds a session that an earlier hub, or an earlier connection, launched. *ret is false when
 	 * it never ran, and never will by an earlier request; else events follow: started, failed or
-	 * ended as for a launch. Errors: it cannot be told now, ask again.
+	 * ended as for a launch. config: of the executor, as it is now. Errors: it cannot be told now,
+	 * ask again.
 	 */
-	int (*adopt)(struct driver *d, uint32_t serial, uint32_t attempt, bool *ret_found,
-		     struct error *err);
+	int (*adopt)(struct driver *d, uint32_t serial, uint32_t attempt,
+		     const struct executor_config *config, bool *ret_found, struct error *err);
 	/*
 	 * Delivers a signal once for each key: a key that was seen before is acknowledged and not
 	 * applied again.

@@ -6,72 +6,86 @@
 
 #include "core/owner.h"
 
-/* What a byte of the text is. */
-enum {
-	PLAIN = 0,
-	MASK_BEGIN, /* first byte of what one marker replaces */
-	MASK_REST,
-};
-
-static void mask(unsigned char *map, size_t from, size_t to)
+static size_t count(const char *text, size_t len, struct text_view secret)
 {
-	map[from] = MASK_BEGIN;
-	memset(map + from + 1, MASK_REST, to - from - 1);
+	const char *end = text + len, *at = text;
+	size_t n = 0;
+
+	while ((at = memmem(at, (size_t)(end - at), secret.data, secret.len)) != NULL) {
+		at += secret.len;
+		n++;
+	}
+	return n;
 }
 
-/* Masks an occurrence, or what an earlier value left of it. */
-static void claim(unsigned char *map, size_t from, size_t to)
+/* A copy of text with every occurrence of one value masked; NULL when out of memory. */
+static char *mask(const char *text, size_t len, struct text_view secret, size_t n, size_t *ret_len)
 {
-	size_t start = from;
+	static const char marker[] = REDACT_MARKER;
+	size_t size = len - n * secret.len + n * (sizeof(marker) - 1);
+	const char *end = text + len, *at = text, *found;
+	char *out = malloc(size + 1), *to = out;
 
-	while (start < to) {
-		size_t end = start;
-
-		while (end < to && map[end] == PLAIN)
-			end++;
-		if (end - start >= REDACT_MIN_BYTES)
-			mask(map, start, end);
-		start = end + 1;
+	if (!out)
+		return NULL;
+	while ((found = memmem(at, (size_t)(end - at), secret.data, secret.len)) != NULL) {
+		to = mempcpy(to, at, (size_t)(found - at));
+		to = mempcpy(to, marker, sizeof(marker) - 1);
+		at = found + secret.len;
 	}
+	to = mempcpy(to, at, (size_t)(end - at));
+	*to = '\0';
+	*ret_len = size;
+	return out;
+}
+
+static void wipe(char *text, size_t len)
+{
+	if (text)
+		explicit_bzero(text, len);
+	free(text);
 }
 
 int redact_text(const char *text, size_t len, const struct text_view *secrets, size_t n, char **ret,
 		size_t *ret_len)
 {
-	static const char marker[] = REDACT_MARKER;
-	AUTO_FREE unsigned char *map = calloc(1, len + 1);
-	size_t size = 0, used = 0;
+	size_t used = len;
+	char *out = malloc(len + 1);
 
-	if (!map)
-		return -ENOMEM;
-	for (size_t i = 0; i < n; i++) {
-		const char *at = text;
-
-		if (secrets[i].len < REDACT_MIN_BYTES)
-			continue;
-		while ((at = memmem(at, len - (size_t)(at - text), secrets[i].data,
-				    secrets[i].len)) != NULL) {
-			size_t from = (size_t)(at - text);
-
-			claim(map, from, from + secrets[i].len);
-			at += secrets[i].len;
-		}
-	}
-	for (size_t i = 0; i < len; i++)
-		size += map[i] == PLAIN ? 1 : map[i] == MASK_BEGIN ? sizeof(marker) - 1 : 0;
-	char *out = malloc(size + 1);
 	if (!out)
 		return -ENOMEM;
-	for (size_t i = 0; i < len; i++) {
-		if (map[i] == PLAIN) {
-			out[used++] = text[i];
-		} else if (map[i] == MASK_BEGIN) {
-			memcpy(out + used, marker, sizeof(marker) - 1);
-			used += sizeof(marker) - 1;
-		}
+	memcpy(out, text, len);
+	out[len] = '\0';
+	for (size_t i = 0; i < n; i++) {
+		size_t found =
+			secrets[i].len >= REDACT_MIN_BYTES ? count(out, used, secrets[i]) : 0;
+		size_t next_len;
+
+		if (found == 0)
+			continue;
+		char *next = mask(out, used, secrets[i], found, &next_len);
+		wipe(out, used);
+		if (!next)
+			return -ENOMEM;
+		out = next;
+		used = next_len;
 	}
-	out[used] = '\0';
 	*ret = out;
 	*ret_len = used;
 	return 0;
+}
+
+static int compare(const void *a, const void *b)
+{
+	const struct text_view *x = a, *y = b;
+
+	if (x->len != y->len)
+		return x->len > y->len ? -1 : 1;
+	return x->len > 0 ? memcmp(x->data, y->data, x->len) : 0;
+}
+
+void redact_sort(struct text_view *secrets, size_t n)
+{
+	if (n > 1)
+		qsort(secrets, n, sizeof(*secrets), compare);
 }

@@ -1,6 +1,7 @@
 #include "core/registry.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -237,6 +238,20 @@ int registry_isolated_ids(const struct registry *r, char ***ret, size_t *ret_n)
 	return 0;
 }
 
+/* The path that a binding is kept under; NULL when out of memory. */
+static char *canonical(const char *path)
+{
+	AUTO_FREE char *rooted = NULL;
+
+	if (path[0] == '/')
+		return pathname_clean(path, strlen(path));
+	if (asprintf(&rooted, "/%s", path) < 0) {
+		rooted = NULL;
+		return NULL;
+	}
+	return pathname_clean(rooted, strlen(rooted));
+}
+
 static size_t find_binding(const struct registry *r, const char *path)
 {
 	size_t i = 0;
@@ -285,12 +300,12 @@ static int add_binding(struct registry *r, char **path, const char *id)
 
 int registry_bind(struct registry *r, const char *project_path, const char *id, struct error *err)
 {
-	if (project_path[0] != '/') {
-		int e = error_set(err, EINVAL, "the path of a project must be absolute");
+	if (text_trimmed(project_path).len == 0) {
+		int e = error_set(err, EINVAL, "must name the directory of the project");
 		error_field(err, "path");
 		return e;
 	}
-	AUTO_FREE char *path = pathname_clean(project_path, strlen(project_path));
+	AUTO_FREE char *path = canonical(project_path);
 	if (!path)
 		return error_oom(err);
 	if (!id[0]) {
@@ -319,7 +334,7 @@ static int find_bound_id(const struct registry *r, const char *project_path, con
 	*ret = NULL;
 	if (text_trimmed(project_path).len == 0)
 		return 0;
-	AUTO_FREE char *path = pathname_clean(project_path, strlen(project_path));
+	AUTO_FREE char *path = canonical(project_path);
 	if (!path)
 		return -ENOMEM;
 	size_t at = find_binding(r, path);

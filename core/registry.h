@@ -7,12 +7,13 @@
  * that executor went away. Where the policy forbids host execution, an executor that declares no
  * isolation is refused at registration and at resolution; undeclared counts as none.
  *
- * Paths of projects are absolute and cleaned, symbolic links are not resolved.
+ * Paths of projects are absolute and cleaned, symbolic links are not resolved. One that is relative
+ * is taken from the root, which is where a hub works.
  *
  * Belongs to one owner; no locks. The executor itself is opaque and borrowed.
  *
  * Errors: EEXIST ERROR_ALREADY_REGISTERED, ENOENT ERROR_EXECUTOR_NOT_FOUND, ENXIO ERROR_NO_DEFAULT,
- * EACCES ERROR_HOST_EXECUTION_DENIED, EINVAL for a blank id or a path that is not absolute.
+ * EACCES ERROR_HOST_EXECUTION_DENIED, EINVAL for a blank id or path.
  *
  * Source: the reference's Registry.
  */

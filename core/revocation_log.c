@@ -15,6 +15,8 @@ struct revocation_log {
 
 void revoke_report_clear(struct revoke_report *r)
 {
+	free(r->lease_id);
+	free(r->grant_id);
 	strlist_free(r->env_scrubbed, r->n_env_scrubbed);
 	strlist_free(r->killed, r->n_killed);
 	free(r->error);
@@ -25,10 +27,13 @@ static int copy_report(struct revoke_report *ret, const struct revoke_report *fr
 {
 	struct revoke_report copy = *from;
 
+	copy.lease_id = strdup(text_or_empty(from->lease_id));
+	copy.grant_id = strdup(text_or_empty(from->grant_id));
 	copy.env_scrubbed = strlist_dup(from->env_scrubbed, from->n_env_scrubbed);
 	copy.killed = strlist_dup(from->killed, from->n_killed);
 	copy.error = strdup(text_or_empty(from->error));
-	if (!copy.error || (from->n_env_scrubbed > 0 && !copy.env_scrubbed) ||
+	if (!copy.lease_id || !copy.grant_id || !copy.error ||
+	    (from->n_env_scrubbed > 0 && !copy.env_scrubbed) ||
 	    (from->n_killed > 0 && !copy.killed)) {
 		revoke_report_clear(&copy);
 		return -ENOMEM;

@@ -23,7 +23,10 @@
 
 /* What a driver did. Names only, never values. */
 struct revoke_report {
-	bool known; /* it was holding the lease; false is a success too */
+	char *lease_id; /* echoed, as are the next two; a log has them in the outcome */
+	char *grant_id;
+	enum revoke_action action; /* what was done: a driver may escalate a scrub */
+	bool known;                /* it was holding the lease; false is a success too */
 	char **env_scrubbed;
 	size_t n_env_scrubbed;
 	int64_t files_removed;

@@ -485,7 +485,7 @@ static const struct node_file executor_files[] = {
 		"max_concurrent, log_quota_bytes, harnesses, container_runtimes, memory_mb, and those of the "
 		"kind. Applies to new sessions."},
 	{.name = "kind", .type = FILE_TEXT, .mode = 0444, .owner = OWNER_ROOT, .render = render_kind,
-	 .doc = "The driver: localprocess. Empty before a config was accepted."},
+	 .doc = "The driver: localprocess or container. Empty before a config was accepted."},
 	{.name = "capabilities", .type = FILE_TEXT, .mode = 0444, .owner = OWNER_ROOT,
 	 .render = render_capabilities, .doc = "JSON: what the executor can honour."},
 	{.name = "labels", .type = FILE_TEXT, .mode = 0444, .owner = OWNER_ROOT, .render = render_labels,

@@ -20,6 +20,7 @@
 #include "core/store/event.h"
 #include "core/store/journal.h"
 #include "core/store/store.h"
+#include "drivers/container/driver.h"
 #include "drivers/localprocess/driver.h"
 #include "drivers/shim/log_reader.h"
 #include "drivers/shim/log_writer.h"
@@ -47,8 +48,10 @@
 /* Everything that lives as long as the process; hub_run() owns it. */
 struct process {
 	struct hub hub; /* first: what is called back with the process may take the hub */
-	struct driver *drivers[2]; /* ends with NULL */
+	struct driver *drivers[3]; /* ends with NULL */
+	struct driver_shims *shims;
 	struct localprocess *localprocess;
+	struct container *container;
 	int sessions_fd, runtime_fd;
 	unsigned n_removals, ticks;
 	uv_async_t wake;
@@ -532,7 +535,7 @@ static int prepare_domain(struct process *p, struct error *err)
 	r = dispatch_new(hub->store, hub->fleet, boot, &hooks, p, &hub->dispatch, err);
 	if (r < 0)
 		return r;
-	const struct localprocess_options options = {
+	const struct driver_shims_options options = {
 		.loop = &hub->loop,
 		.sessions_fd = p->sessions_fd,
 		.runtime_fd = p->runtime_fd,
@@ -542,10 +545,15 @@ static int prepare_domain(struct process *p, struct error *err)
 		.events = &dispatch_events,
 		.user = hub->dispatch,
 	};
-	r = localprocess_new(&options, &p->localprocess, err);
+	r = driver_shims_new(&options, &p->shims, err);
+	if (r >= 0)
+		r = localprocess_new(p->shims, &p->localprocess, err);
+	if (r >= 0)
+		r = container_new(p->shims, hub->gid_admin, &p->container, err);
 	if (r < 0)
 		return r;
 	p->drivers[0] = localprocess_driver(p->localprocess);
+	p->drivers[1] = container_driver(p->container);
 	settings_apply(hub);
 	r = fleet_load(hub->fleet, store_reader(hub->store), err);
 	if (r >= 0)
@@ -663,7 +671,9 @@ static void tear_down(struct process *p)
 	if (hub->wire)
 		wire_stop(hub->wire);
 	hub->store = store_free(hub->store);
+	p->container = container_free(p->container);
 	p->localprocess = localprocess_free(p->localprocess);
+	p->shims = driver_shims_free(p->shims);
 	uv_walk(&hub->loop, close_handle, NULL);
 	(void)uv_run(&hub->loop, UV_RUN_DEFAULT);
 	(void)uv_loop_close(&hub->loop);

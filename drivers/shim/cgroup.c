@@ -423,8 +423,7 @@ uint32_t cgroup_oom_kills(const struct cgroup_tree *t, const struct cgroup *g)
 	return kills > UINT32_MAX ? UINT32_MAX : (uint32_t)kills;
 }
 
-/* Removes the groups below dir, deepest first. */
-static void remove_below(int dir, int depth)
+void cgroup_remove_below(int dir, int depth)
 {
 	int copy = openat(dir, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	AUTO_CLOSEDIR DIR *d = copy < 0 ? NULL : fdopendir(copy);
@@ -440,7 +439,7 @@ static void remove_below(int dir, int depth)
 			continue;
 		AUTO_CLOSE int below = open_leaf(dir, e->d_name, false);
 		if (below >= 0)
-			remove_below(below, depth + 1);
+			cgroup_remove_below(below, depth + 1);
 		(void)unlinkat(dir, e->d_name, AT_REMOVEDIR);
 	}
 }
@@ -449,7 +448,7 @@ static int remove_leaf(int instance_fd, int leaf_fd, const char *name)
 {
 	if (leaf_fd < 0 || unlinkat(instance_fd, name, AT_REMOVEDIR) == 0 || errno == ENOENT)
 		return 0;
-	remove_below(leaf_fd, 0);
+	cgroup_remove_below(leaf_fd, 0);
 	if (unlinkat(instance_fd, name, AT_REMOVEDIR) == 0 || errno == ENOENT)
 		return 0;
 	return -errno;

@@ -29,12 +29,16 @@ enum cgroup_v1 { CGROUP_V1_MEMORY, CGROUP_V1_PIDS, CGROUP_V1_CPU, CGROUP_V1_FREE
 
 /* "<16 hex digits>.<attempt>" */
 #define CGROUP_NAME_MAX 32
+/* Parent and instance: more than any slice that an operator would name. */
+#define CGROUP_PATH_MAX 1024
 
 struct cgroup_tree {
 	int unified_fd;         /* the instance's directory, -1: no cgroup v2 */
 	int v1_fd[CGROUP_V1_N]; /* the instance's directory, -1: not there or not usable */
 	unsigned v2_limits;     /* those of CPU, MEMORY and PIDS that the unified tree sets */
 	unsigned abilities;     /* CPU, MEMORY, PIDS and KILL of enum shim_ability */
+	char path[CGROUP_PATH_MAX]; /* "parent/instance" */
+	bool given;                 /* not where the machine has its groups */
 	/* For cgroup_tree_remove(): the directories that hold parent, -1 where there is none. */
 	int mount_fd[CGROUP_V1_N + 1];
 };
@@ -108,6 +112,20 @@ uint32_t cgroup_oom_kills(const struct cgroup_tree *t, const struct cgroup *g);
 
 /* Removes the leaf, with groups that the workload made below it. -EBUSY: processes are left. */
 int cgroup_remove(const struct cgroup_tree *t, const struct cgroup *g);
+
+/*
+ * A container's groups are made by its runtime below a leaf, in every hierarchy of the machine, also
+ * in those that are not used here.
+ */
+
+/* Removes the leaf wherever the machine has one; name NULL: instance and parent, where empty. */
+void cgroup_remove_everywhere(const struct cgroup_tree *t, const char *name);
+
+/*
+ * A descriptor that counts (eventfd) how often the leaf was at its memory limit, for processes in
+ * groups below it, which cgroup_oom_kills() does not count on cgroup v1. -ENOTSUP where it does.
+ */
+int cgroup_watch_oom(const struct cgroup_tree *t, const struct cgroup *g);
 
 /* Closes descriptors; accepts one that CGROUP_NONE initialised. */
 void cgroup_close(struct cgroup *g);

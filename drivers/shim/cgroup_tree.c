@@ -80,35 +80,43 @@ static void unescape(char *s)
 	*to = '\0';
 }
 
-/* Takes one line of mountinfo; the first usable mount of each hierarchy counts. */
-static void take_mount(char *line, int mounts[static CGROUP_V1_N + 1])
+bool cgroup_mount_parse(char *line, struct cgroup_mount *ret)
 {
 	char *fields[6], *rest = line, *dash = strstr(line, " - ");
 	char *type, *options;
 
 	if (!dash)
-		return;
+		return false;
 	*dash = '\0';
 	for (size_t i = 0; i < ARRAY_SIZE(fields); i++)
 		if (!(fields[i] = strsep(&rest, " ")))
-			return;
+			return false;
 	rest = dash + 3;
 	type = strsep(&rest, " ");
 	(void)strsep(&rest, " ");
 	options = rest ? rest : dash;
 	options[strcspn(options, "\n")] = '\0';
 	unescape(fields[4]);
+	*ret = (struct cgroup_mount){
+		.path = fields[4], .options = options, .unified = strcmp(type, "cgroup2") == 0};
+	return ret->unified || strcmp(type, "cgroup") == 0;
+}
 
-	if (strcmp(type, "cgroup2") == 0) {
+/* Takes one line of mountinfo; the first usable mount of each hierarchy counts. */
+static void take_mount(char *line, int mounts[static CGROUP_V1_N + 1])
+{
+	struct cgroup_mount m;
+
+	if (!cgroup_mount_parse(line, &m))
+		return;
+	if (m.unified) {
 		if (mounts[UNIFIED] < 0)
-			mounts[UNIFIED] = open(fields[4], O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+			mounts[UNIFIED] = open(m.path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 		return;
 	}
-	if (strcmp(type, "cgroup") != 0)
-		return;
 	for (int i = 0; i < CGROUP_V1_N; i++)
-		if (mounts[i] < 0 && has_word(options, v1_names[i]))
-			mounts[i] = open(fields[4], O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+		if (mounts[i] < 0 && has_word(m.options, v1_names[i]))
+			mounts[i] = open(m.path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 }
 
 static int find_mounts(int mounts[static CGROUP_V1_N + 1])
@@ -275,6 +283,9 @@ int cgroup_tree_open(struct cgroup_tree *ret, const char *root, const char *pare
 	if (!parent_valid(parent) || !parent_valid(instance))
 		return -EINVAL;
 	tree_init(&t);
+	if (snprintf(t.path, sizeof(t.path), "%s/%s", parent, instance) >= (int)sizeof(t.path))
+		return -EINVAL;
+	t.given = root != NULL;
 	int r = root ? open_given(root, t.mount_fd) : find_mounts(t.mount_fd);
 	if (r < 0)
 		return r;

@@ -33,6 +33,18 @@ static const char *remedy_for(const struct shim_failure *f)
 		return "give its full path, or set PATH in env";
 	case SHIM_STEP_INTERPRETER:
 		return "correct its first line";
+	case SHIM_STEP_OWNER:
+		return "name a directory of your own, or have its owner start it";
+	case SHIM_STEP_ROOT:
+		return "give the directory an owner other than root (chown)";
+	case SHIM_STEP_BELOW:
+		return "name something in the working directory, also after links are followed";
+	case SHIM_STEP_RUNTIME:
+		return f->error == ENOENT   ? "name a program of the image"
+		       : f->error == EACCES ? "make it executable in the image"
+					    : "";
+	case SHIM_STEP_RUNTIME_EXEC:
+		return "install the runtime, or give its folder in PATH in runtime_env";
 	case SHIM_STEP_CGROUP:
 		return f->error == EOPNOTSUPP ? "leave the limit out, or choose another executor"
 					      : "";
@@ -122,6 +134,41 @@ int shim_failure_error(const struct shim_failure *failure, struct error *err)
 	case SHIM_STEP_INTERPRETER:
 		field = "argv[0]";
 		r = error_set(err, f.error, "the interpreter of %s does not exist", f.path);
+		break;
+	case SHIM_STEP_OWNER:
+		field = "work_dir";
+		r = error_set(err, f.error, "%s belongs to another user", f.path);
+		break;
+	case SHIM_STEP_ROOT:
+		field = "work_dir";
+		r = error_set(err, f.error, "%s belongs to root, and no container runs as root",
+			      f.path);
+		break;
+	case SHIM_STEP_BELOW:
+		field = "mounts";
+		if (f.error == EXDEV)
+			r = error_set(err, EINVAL, "%s leads out of the working directory", f.path);
+		else
+			r = error_set(err, f.error, "%s cannot be mounted: %s", f.path, what);
+		break;
+	case SHIM_STEP_HOST_MOUNT:
+		field = "host_mounts";
+		if (f.error == EXDEV)
+			r = error_set(err, EINVAL, "%s is inside the mount itself", f.path);
+		else
+			r = error_set(err, f.error, "%s cannot be mounted: %s", f.path, what);
+		break;
+	case SHIM_STEP_SANDBOX:
+		r = error_set(err, f.error, "cannot set up %s for the container: %s", f.path, what);
+		break;
+	case SHIM_STEP_RUNTIME:
+		field = f.error == ENOENT || f.error == EACCES ? "argv[0]" : "";
+		r = error_set(err, f.error, "the container runtime refuses: %s",
+			      f.path[0] != '\0' ? f.path : "it does not say why");
+		break;
+	case SHIM_STEP_RUNTIME_EXEC:
+		r = error_set(err, f.error, "the container runtime %s cannot be executed: %s", f.path,
+			      what);
 		break;
 	case SHIM_STEP_PROCESS:
 	default:

@@ -457,6 +457,7 @@ int main(int argc, char **argv)
 		r = run(&l);
 		finish_reaps(&l);
 	}
+	cgroup_remove_everywhere(&l.host.cgroups, NULL);
 	cgroup_tree_remove(&l.host.cgroups, l.cgroup_parent, l.cgroup_instance);
 	return r < 0 ? fail("event loop", r) : 0;
 }

@@ -87,6 +87,16 @@ int process_starttime(pid_t pid, uint64_t *ret)
 	return r;
 }
 
+pid_t process_parent(pid_t pid)
+{
+	struct process_stat st;
+	int r = read_stat(pid, &st);
+
+	if (r < 0)
+		return r;
+	return st.dead ? -ESRCH : st.parent;
+}
+
 static int open_pidfd(pid_t pid)
 {
 	int fd = (int)syscall(SYS_pidfd_open, pid, 0);

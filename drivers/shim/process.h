@@ -19,6 +19,9 @@
  * pid and boot id names it for good. -ESRCH when there is none. */
 int process_starttime(pid_t pid, uint64_t *ret);
 
+/* The parent of a process that is alive, -ESRCH when there is none. */
+pid_t process_parent(pid_t pid);
+
 /* Signals pid if it is in the control group whose last (or a middle) element is `group`. */
 int process_signal_in_group(pid_t pid, const char *group, int sig);
 

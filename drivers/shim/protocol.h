@@ -88,6 +88,14 @@ enum shim_step {
 	SHIM_STEP_EXEC_MOUNT = 12,     /* the file is on the forbidden device */
 	SHIM_STEP_EXEC_SEARCH = 13,    /* argv[0] is in no directory of the workload's PATH */
 	SHIM_STEP_INTERPRETER = 14,    /* the file is there, the interpreter it names is not */
+	/* Of a container. */
+	SHIM_STEP_OWNER = 20,       /* work_dir is somebody else's; path: work_dir */
+	SHIM_STEP_ROOT = 21,        /* it would run as uid 0; path: work_dir */
+	SHIM_STEP_BELOW = 22,       /* a mount of the spec; path: its source */
+	SHIM_STEP_HOST_MOUNT = 23,  /* a mount that was granted; path: its source */
+	SHIM_STEP_SANDBOX = 24,     /* what the sandbox needs on this side; path: what */
+	SHIM_STEP_RUNTIME = 25,     /* the runtime refused; path: what it said */
+	SHIM_STEP_RUNTIME_EXEC = 26, /* the runtime itself cannot be executed; path: its name */
 };
 
 /* What the launcher can enforce, found once when it starts. */

@@ -16,12 +16,16 @@ static int reap_group(const struct shim_host *host, uint64_t serial, uint32_t at
 	struct cgroup group;
 
 	cgroup_name(serial, attempt, name);
-	if (cgroup_open(&host->cgroups, name, &group) < 0)
+	if (cgroup_open(&host->cgroups, name, &group) < 0) {
+		cgroup_remove_everywhere(&host->cgroups, name);
 		return 1;
+	}
 	if (cgroup_populated(&group) == 1)
 		(void)cgroup_kill(&group);
 	int r = cgroup_remove(&host->cgroups, &group);
 	cgroup_close(&group);
+	if (r == 0)
+		cgroup_remove_everywhere(&host->cgroups, name);
 	return r == 0;
 }
 

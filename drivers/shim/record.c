@@ -8,6 +8,46 @@
 
 #define SEALS_NEEDED (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE)
 
+static int check_container(const struct launch_header *h)
+{
+	if (h->mode == LAUNCH_PROCESS)
+		return h->flags || h->n_edits || h->n_remove || h->n_paths || h->n_runtime_env ||
+				       h->private_uid || h->private_gid
+			       ? -EINVAL
+			       : 0;
+	if (h->mode != LAUNCH_CONTAINER || (h->flags & ~(uint32_t)LAUNCH_AS_OWNER) != 0 ||
+	    h->n_remove == 0 || h->n_runtime_env > h->n_env || h->private_uid == 0 ||
+	    h->private_uid == UINT32_MAX || h->private_gid == UINT32_MAX)
+		return -EINVAL;
+	return h->n_edits > LAUNCH_EDITS_MAX || h->n_remove > LAUNCH_REMOVE_MAX ||
+			       h->n_paths > LAUNCH_PATHS_MAX
+		       ? -E2BIG
+		       : 0;
+}
+
+/* Each edit changes an argument of its own, and there is a path for each that wants one. */
+static int check_edits(const struct launch_header *h, const struct launch_edit *edits)
+{
+	uint32_t paths = 0;
+
+	for (uint32_t i = 0; i < h->n_edits; i++) {
+		if (edits[i].arg == 0 || edits[i].arg >= h->n_argv ||
+		    edits[i].kind < LAUNCH_EDIT_FILE || edits[i].kind > LAUNCH_EDIT_ENV_FILE ||
+		    (i > 0 && edits[i].arg <= edits[i - 1].arg))
+			return -EINVAL;
+		if (edits[i].kind == LAUNCH_EDIT_BELOW || edits[i].kind == LAUNCH_EDIT_HOST)
+			paths++;
+	}
+	return paths == h->n_paths ? 0 : -EINVAL;
+}
+
+static uint32_t count_strings(const struct launch_header *h)
+{
+	bool container = h->mode == LAUNCH_CONTAINER;
+
+	return 1 + h->n_argv + h->n_env + h->n_remove + h->n_paths + (container ? 1 : 0);
+}
+
 static int check_header(const struct launch_header *h, size_t len)
 {
 	if (memcmp(h->magic, LAUNCH_MAGIC, sizeof(h->magic)) != 0 || h->version != LAUNCH_VERSION ||
@@ -24,7 +64,7 @@ static int check_header(const struct launch_header *h, size_t len)
 	if (h->n_groups > LAUNCH_GROUPS_MAX || h->n_argv > LAUNCH_STRINGS_MAX ||
 	    h->n_env > LAUNCH_STRINGS_MAX - h->n_argv)
 		return -E2BIG;
-	return 0;
+	return check_container(h);
 }
 
 /* The end of the string at p (after its NUL), NULL when it does not end before `end`. */
@@ -55,18 +95,26 @@ int launch_record_check(const void *data, size_t len)
 		if (groups[i] == UINT32_MAX)
 			return -EINVAL;
 
-	p = (const char *)(groups + h->n_groups);
-	for (uint32_t i = 0; i < 1 + h->n_argv + h->n_env; i++) {
+	const struct launch_edit *edits = (const struct launch_edit *)(groups + h->n_groups);
+	p = (const char *)edits;
+	if ((size_t)(end - p) < h->n_edits * sizeof(*edits))
+		return -EINVAL;
+	r = check_edits(h, edits);
+	if (r < 0)
+		return r;
+
+	p = (const char *)(edits + h->n_edits);
+	for (uint32_t i = 0, n = count_strings(h); i < n; i++) {
 		const char *next = string_end(p, end);
 
 		if (!next)
 			return -EINVAL;
-		if (i == 0 && *p != '/')
+		if (i == 0 && *p != '/' && (*p != '\0' || h->mode != LAUNCH_CONTAINER))
 			return -EINVAL;
-		if (i == 1 && *p == '\0')
+		if ((i == 1 || i == 1 + h->n_argv + h->n_env) && *p == '\0')
 			return -EINVAL;
 		/* Without a name, or without '=', it is no variable. */
-		if (i > h->n_argv) {
+		if (i > h->n_argv && i <= h->n_argv + h->n_env) {
 			const char *equals = memchr(p, '=', (size_t)(next - p));
 
 			if (!equals || equals == p)
@@ -83,7 +131,10 @@ static int point_at_strings(struct launch_record *r)
 	const struct launch_header *h = r->header;
 	char *p = (char *)r->mapping + sizeof(*h) + h->n_groups * sizeof(uint32_t);
 
-	r->pointers_size = ((size_t)h->n_argv + h->n_env + 2) * sizeof(char *);
+	r->edits = (const struct launch_edit *)p;
+	p += h->n_edits * sizeof(*r->edits);
+	r->pointers_size =
+		((size_t)h->n_argv + h->n_env + h->n_remove + h->n_paths + 4) * sizeof(char *);
 	r->pointers = mmap(NULL, r->pointers_size, PROT_READ | PROT_WRITE,
 			   MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	if (r->pointers == MAP_FAILED) {
@@ -92,12 +143,19 @@ static int point_at_strings(struct launch_record *r)
 	}
 	r->argv = r->pointers;
 	r->env = r->argv + h->n_argv + 1;
+	r->remove = r->env + h->n_env + 1;
+	r->paths = r->remove + h->n_remove + 1;
 	r->work_dir = p;
 	p += strlen(p) + 1;
 	for (uint32_t i = 0; i < h->n_argv; i++, p += strlen(p) + 1)
 		r->argv[i] = p;
 	for (uint32_t i = 0; i < h->n_env; i++, p += strlen(p) + 1)
 		r->env[i] = p;
+	for (uint32_t i = 0; i < h->n_remove; i++, p += strlen(p) + 1)
+		r->remove[i] = p;
+	for (uint32_t i = 0; i < h->n_paths; i++, p += strlen(p) + 1)
+		r->paths[i] = p;
+	r->env_file = h->mode == LAUNCH_CONTAINER ? p : "";
 	return 0;
 }
 

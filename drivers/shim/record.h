@@ -3,9 +3,14 @@
  * memory. A specification may be 1 MiB, so it is never sent inline: it lies in a sealed memfd that
  * travels with the LAUNCH message. libc only.
  *
- * Layout: a launch_header; n_groups gids of 4 bytes; then strings, each with its NUL: work_dir,
- * n_argv arguments, n_env times "NAME=value". Nothing follows. The reader trusts nothing: seals,
- * sizes, counts and strings are checked, and because of the seals they stay as they were checked.
+ * Layout: a launch_header; n_groups gids of 4 bytes; n_edits launch_edits; then strings, each with
+ * its NUL: work_dir, n_argv arguments, n_env times "NAME=value", n_remove arguments, n_paths paths,
+ * and for a container env_file. Nothing follows. The reader trusts nothing: seals, sizes, counts and
+ * strings are checked, and because of the seals they stay as they were checked.
+ *
+ * A record of a container (LAUNCH_CONTAINER) is of a runtime's client: argv is the client's, and
+ * work_dir, mounts and user are those of the sandbox. What only the shim can find out (who owns a
+ * directory, where the session's folder is) it puts into argv where an edit says so.
  *
  * The values in env may be secret. They are in the memfd and in the mapping only, and both go away
  * when the workload runs.
@@ -30,6 +35,39 @@ struct error;
 /* Failover re-dispatches a handful of times; this bounds the names of files. */
 #define LAUNCH_ATTEMPT_MAX 9999U
 
+/* The directory that a container works in, those of the spec and those of grants. */
+#define LAUNCH_PATHS_MAX 52U
+/* All paths, and the other things that a shim fills in, once each. */
+#define LAUNCH_EDITS_MAX 64U
+/* A runtime's command for removing one container. */
+#define LAUNCH_REMOVE_MAX 64U
+
+enum launch_mode {
+	LAUNCH_PROCESS = 0,
+	LAUNCH_CONTAINER = 1,
+};
+
+enum launch_flag {
+	/* The sandbox runs as whoever owns work_dir; without, the caller must own it. */
+	LAUNCH_AS_OWNER = 1 << 0,
+};
+
+/* What is done to an argument. Values are part of the record. */
+enum launch_edit_kind {
+	LAUNCH_EDIT_FILE = 1, /* a name in the session's folder: the folder's path goes before it */
+	LAUNCH_EDIT_WORK,     /* begins with ':': the path of the directory goes before it */
+	LAUNCH_EDIT_BELOW,    /* the same for the next of paths, which is below work_dir */
+	LAUNCH_EDIT_HOST,     /* the same for the next of paths, which is absolute */
+	LAUNCH_EDIT_USER,     /* becomes "uid:gid" of the sandbox */
+	LAUNCH_EDIT_GROUP,    /* becomes the control group in which the runtime makes its own */
+	LAUNCH_EDIT_ENV_FILE, /* becomes the path of a file that holds env_file */
+};
+
+struct launch_edit {
+	uint32_t arg;
+	uint32_t kind; /* enum launch_edit_kind */
+};
+
 struct launch_header {
 	char magic[8]; /* LAUNCH_MAGIC */
 	uint32_t version;
@@ -47,10 +85,18 @@ struct launch_header {
 	int64_t cpu_millis;       /* thousandths of a CPU; 0: no limit */
 	int64_t memory_mb;        /* MiB; 0: no limit */
 	int64_t pids;             /* 0: no limit */
+	uint32_t mode;            /* enum launch_mode; all below is 0 for a process */
+	uint32_t flags;           /* enum launch_flag, or-ed */
+	uint32_t n_edits;
+	uint32_t n_remove;
+	uint32_t n_paths;
+	uint32_t n_runtime_env; /* how many of env, from the first, are the runtime's own */
+	uint32_t private_uid;   /* who owns a work_dir that the shim makes; not 0 */
+	uint32_t private_gid;
 };
 
 #define LAUNCH_MAGIC "clooplnc"
-#define LAUNCH_VERSION 1U
+#define LAUNCH_VERSION 2U
 
 /* What the hub asks for. All pointers are borrowed. */
 struct launch_request {
@@ -71,6 +117,22 @@ struct launch_request {
 	int64_t cpu_millis;
 	int64_t memory_mb;
 	int64_t pids;
+	const struct launch_container *container; /* NULL: a process */
+};
+
+/* The rest of a container's record. work_dir may be "": the shim makes one that goes with it. */
+struct launch_container {
+	uint32_t flags;
+	const struct launch_edit *edits;
+	size_t n_edits;
+	const char *const *remove; /* removes the container, also one that is not there */
+	size_t n_remove;
+	const char *const *paths; /* for BELOW and HOST, in the order of their edits */
+	size_t n_paths;
+	size_t n_runtime_env;
+	const char *env_file; /* "" when no edit is ENV_FILE */
+	uid_t private_uid;
+	gid_t private_gid;
 };
 
 /*
@@ -86,6 +148,10 @@ struct launch_record {
 	const char *work_dir;
 	char **argv; /* ends with NULL */
 	char **env;  /* ends with NULL */
+	const struct launch_edit *edits;
+	char **remove; /* ends with NULL */
+	char **paths;  /* ends with NULL */
+	const char *env_file;
 	void *mapping;
 	size_t mapping_size;
 	void *pointers;

@@ -29,7 +29,8 @@ static int check_request(const struct launch_request *q, struct error *err)
 			error_field(err, "%s", numbers[i].field);
 			return r;
 		}
-	if (!q->work_dir || q->work_dir[0] != '/') {
+	bool private = q->container && q->work_dir && q->work_dir[0] == '\0';
+	if (!private && (!q->work_dir || q->work_dir[0] != '/')) {
 		int r = error_set_kind(err, EINVAL, ERROR_INVALID_SPEC, "is not an absolute path");
 		error_field(err, "work_dir");
 		error_remedy(err, "give the directory's full path, beginning with /");
@@ -63,21 +64,41 @@ static int check_request(const struct launch_request *q, struct error *err)
 	return 0;
 }
 
+/* Adds the lengths of strings, as long as the sum is one of a record. */
+static void add_sizes(size_t *size, const char *const *strings, size_t n)
+{
+	for (size_t i = 0; i < n && *size <= LAUNCH_RECORD_MAX; i++)
+		*size += strlen(strings[i]) + 1;
+}
+
 /* The size of the record, 0 when it is larger than a record can be. */
 static size_t record_size(const struct launch_request *q)
 {
+	const struct launch_container *c = q->container;
 	size_t size = sizeof(struct launch_header) + q->n_groups * sizeof(uint32_t) +
 		      strlen(q->work_dir) + 1;
 
-	for (size_t i = 0; i < q->n_argv && size <= LAUNCH_RECORD_MAX; i++)
-		size += strlen(q->argv[i]) + 1;
-	for (size_t i = 0; i < q->n_env && size <= LAUNCH_RECORD_MAX; i++)
-		size += strlen(q->env[i]) + 1;
+	add_sizes(&size, q->argv, q->n_argv);
+	add_sizes(&size, q->env, q->n_env);
+	if (c) {
+		size += c->n_edits * sizeof(*c->edits);
+		add_sizes(&size, c->remove, c->n_remove);
+		add_sizes(&size, c->paths, c->n_paths);
+		add_sizes(&size, &c->env_file, 1);
+	}
 	return size <= LAUNCH_RECORD_MAX ? size : 0;
+}
+
+static char *put_strings(char *p, const char *const *strings, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		p = stpcpy(p, strings[i]) + 1;
+	return p;
 }
 
 static void fill(char *p, size_t size, const struct launch_request *q)
 {
+	const struct launch_container *c = q->container;
 	struct launch_header h = {
 		.version = LAUNCH_VERSION,
 		.size = (uint32_t)size,
@@ -96,6 +117,16 @@ static void fill(char *p, size_t size, const struct launch_request *q)
 		.pids = q->pids,
 	};
 
+	if (c) {
+		h.mode = LAUNCH_CONTAINER;
+		h.flags = c->flags;
+		h.n_edits = (uint32_t)c->n_edits;
+		h.n_remove = (uint32_t)c->n_remove;
+		h.n_paths = (uint32_t)c->n_paths;
+		h.n_runtime_env = (uint32_t)c->n_runtime_env;
+		h.private_uid = c->private_uid;
+		h.private_gid = c->private_gid;
+	}
 	memcpy(h.magic, LAUNCH_MAGIC, sizeof(h.magic));
 	memcpy(p, &h, sizeof(h));
 	p += sizeof(h);
@@ -104,11 +135,16 @@ static void fill(char *p, size_t size, const struct launch_request *q)
 
 		memcpy(p, &group, sizeof(group));
 	}
+	if (c && c->n_edits > 0)
+		p = mempcpy(p, c->edits, c->n_edits * sizeof(*c->edits));
 	p = stpcpy(p, q->work_dir) + 1;
-	for (size_t i = 0; i < q->n_argv; i++)
-		p = stpcpy(p, q->argv[i]) + 1;
-	for (size_t i = 0; i < q->n_env; i++)
-		p = stpcpy(p, q->env[i]) + 1;
+	p = put_strings(p, q->argv, q->n_argv);
+	p = put_strings(p, q->env, q->n_env);
+	if (c) {
+		p = put_strings(p, c->remove, c->n_remove);
+		p = put_strings(p, c->paths, c->n_paths);
+		(void)put_strings(p, &c->env_file, 1);
+	}
 }
 
 /* Newer kernels may insist on memory that cannot be executed; older ones do not know the flag. */

@@ -343,7 +343,13 @@ int session_exit_read(int dir, uint64_t serial, uint32_t attempt, struct shim_ex
 
 void session_launch_undo(int sessions_fd, int dir, uint64_t serial, uint32_t attempt, bool claimed)
 {
-	static const char *const files[] = {"log", "index", "log.tail", "signals"};
+	static const char *const files[] = {"log",
+					    "index",
+					    "log.tail",
+					    "signals",
+					    SHIM_CONTAINER_ID,
+					    SHIM_CONTAINER_MONITOR_PID,
+					    SHIM_CONTAINER_INIT_PID};
 	char name[FILE_NAME_MAX], dir_name[SESSION_NAME_MAX];
 
 	/* Without a claim nothing was made but the folder and the lock, and what is there is of
@@ -351,6 +357,8 @@ void session_launch_undo(int sessions_fd, int dir, uint64_t serial, uint32_t att
 	if (claimed) {
 		for (size_t i = 0; attempt == 1 && i < ARRAY_SIZE(files); i++)
 			(void)unlinkat(dir, files[i], 0);
+		(void)session_private_remove(dir);
+		(void)unlinkat(dir, "stage", AT_REMOVEDIR);
 		file_name("exit", attempt, true, name);
 		(void)unlinkat(dir, name, 0);
 		(void)fault_point("shim.undo");
@@ -406,7 +414,10 @@ int shim_session_remove(int sessions_fd, uint64_t serial)
 		return -EBUSY;
 	if (lock < 0)
 		return lock == -ENOENT ? 0 : lock;
-	int r = empty_dir(dir);
+	/* Of a container whose shim was killed. */
+	int r = session_private_remove(dir);
+	if (r == 0)
+		r = empty_dir(dir);
 	if (r < 0)
 		return r;
 	(void)unlinkat(dir, "lock", 0);

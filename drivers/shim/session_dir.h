@@ -43,6 +43,13 @@
 #define SESSION_SHARD_MAX 3
 #define SESSION_NAME_MAX 17
 
+/* What a container has there: pids and id as its runtime writes them, a mount point, and the working
+ * directory of one that was given none. */
+#define SHIM_CONTAINER_ID "container.id"
+#define SHIM_CONTAINER_MONITOR_PID "monitor.pid"
+#define SHIM_CONTAINER_INIT_PID "init.pid"
+#define SESSION_PRIVATE "work"
+
 struct session_started {
 	char magic[8];
 	uint32_t version;
@@ -111,6 +118,10 @@ int session_exit_write(int dir, uint64_t serial, uint32_t attempt, const struct 
 
 /* -ENOENT when there is none, -EBADMSG when it is not one of this serial and attempt. */
 int session_exit_read(int dir, uint64_t serial, uint32_t attempt, struct shim_exit *ret);
+
+/* Removes the private working directory, whatever a workload has made of it. 0 also when there is
+ * none. */
+int session_private_remove(int dir);
 
 /*
  * Takes away what a failed launch of this attempt made; claimed: it made `started`. For attempt 1

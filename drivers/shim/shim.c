@@ -91,6 +91,8 @@ static void finish_failed(struct shim *shim)
 
 	if (s->has_cgroup)
 		(void)cgroup_remove(&shim->host->cgroups, &s->cgroup);
+	if (s->container.on && s->has_cgroup)
+		cgroup_remove_everywhere(&shim->host->cgroups, s->cgroup.name);
 	if (s->listen_fd >= 0)
 		shim_control_unlink(shim->host, s->serial);
 	if (s->lock_fd >= 0 && s->failure.step != SHIM_STEP_ALREADY)
@@ -135,6 +137,14 @@ static void describe_end(struct shim *shim)
 		return;
 	if (s->has_cgroup)
 		e->oom_kills = cgroup_oom_kills(&shim->host->cgroups, &s->cgroup);
+	e->pid = s->pid;
+	e->started_at_ns = s->started.started_at_ns;
+	e->log_bytes = s->log.log_bytes;
+	e->log_dropped_bytes = s->log.dropped_bytes;
+	if (s->container.on) {
+		shim_container_describe_end(shim);
+		return;
+	}
 	e->code = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
 	e->signal = WIFSIGNALED(status) ? WTERMSIG(status) : 0;
 	e->cause = WIFEXITED(status) ? SHIM_CAUSE_EXIT : SHIM_CAUSE_SIGNAL;
@@ -147,10 +157,6 @@ static void describe_end(struct shim *shim)
 		e->code = -1;
 		e->signal = SIGKILL;
 	}
-	e->pid = s->pid;
-	e->started_at_ns = s->started.started_at_ns;
-	e->log_bytes = s->log.log_bytes;
-	e->log_dropped_bytes = s->log.dropped_bytes;
 }
 
 /* Nobody of ours writes any more: what is in the pipe now, and no more than it can hold. */
@@ -165,6 +171,12 @@ static void drain(struct shim_session *s, enum log_stream stream, int fd)
 			return;
 		left -= (int)n;
 	}
+}
+
+void shim_drain(struct shim_session *s)
+{
+	drain(s, LOG_STDOUT, s->out_fd);
+	drain(s, LOG_STDERR, s->err_fd);
 }
 
 static void record_end(struct shim *shim)
@@ -191,17 +203,19 @@ static void advance_end(struct shim *shim)
 	struct shim_session *s = &shim->s;
 
 	(void)fault_point("shim.ending");
-	if (!shim_kill_all(shim) || !s->reaped)
+	if (s->container.on ? !shim_container_gone(shim) : !shim_kill_all(shim) || !s->reaped)
 		return;
 	if (s->failed) {
 		finish_failed(shim);
 		return;
 	}
-	drain(s, LOG_STDOUT, s->out_fd);
-	drain(s, LOG_STDERR, s->err_fd);
+	if (!s->container.dead)
+		shim_drain(s);
 	describe_end(shim);
 	if (s->has_cgroup && cgroup_remove(&shim->host->cgroups, &s->cgroup) == -EBUSY)
 		return;
+	if (s->container.on && s->has_cgroup)
+		cgroup_remove_everywhere(&shim->host->cgroups, s->cgroup.name);
 	(void)fault_point("shim.before_sync");
 	/* Not written, not readable: nothing better can be done about it than to go on. */
 	(void)log_writer_sync(&s->log);
@@ -219,6 +233,10 @@ static void reap(struct shim *shim)
 	while (read(shim->child_fd, &info, sizeof(info)) > 0)
 		;
 	while ((pid = waitpid(-1, &status, WNOHANG | __WALL)) > 0) {
+		if (s->container.on) {
+			shim_container_reaped(shim, pid, status);
+			continue;
+		}
 		if (pid != s->pid || s->reaped)
 			continue;
 		s->reaped = true;
@@ -227,15 +245,15 @@ static void reap(struct shim *shim)
 	}
 }
 
-static void begin_running(struct shim *shim)
+void shim_begin_running(struct shim *shim)
 {
 	struct shim_session *s = &shim->s;
 	struct shim_message m;
 
 	s->phase = SHIM_PHASE_RUNNING;
 	s->started.started_at_ns = clock_now_ns();
-	s->started.pid = s->pid;
-	(void)process_starttime(s->pid, &s->started.pid_starttime);
+	s->started.pid = s->container.on ? s->container.init : s->pid;
+	(void)process_starttime(s->started.pid, &s->started.pid_starttime);
 	launch_record_unmap(&s->record);
 	shim_message_started(s, &m);
 	tell_launcher(shim, &m);
@@ -252,8 +270,12 @@ static void read_report(struct shim *shim)
 	if (n < 0 && (errno == EINTR || errno == EAGAIN))
 		return;
 	s->report_fd = close_fd(s->report_fd);
+	if (n != (ssize_t)sizeof(s->failure) && s->container.on) {
+		shim_container_executed(shim);
+		return;
+	}
 	if (n != (ssize_t)sizeof(s->failure)) {
-		begin_running(shim);
+		shim_begin_running(shim);
 		return;
 	}
 	s->failure.path[SHIM_PATH_MAX - 1] = '\0';
@@ -263,6 +285,11 @@ static void read_report(struct shim *shim)
 
 static int pump(struct shim_session *s, enum log_stream stream, int fd)
 {
+	char unwanted[PIPE_BUF];
+
+	/* Of a runtime that has trouble with a container that is dead. */
+	if (s->container.dead)
+		return read(fd, unwanted, sizeof(unwanted)) == 0 ? close_fd(fd) : fd;
 	ssize_t n = log_writer_pump(&s->log, stream, fd, PUMP_BYTES);
 
 	return n == 0 || (n < 0 && n != -EAGAIN) ? close_fd(fd) : fd;
@@ -276,7 +303,10 @@ static void on_deadline(struct shim *shim)
 	if (s->reaped)
 		return;
 	s->timed_out = true;
-	(void)shim_kill_all(shim);
+	if (s->container.on)
+		shim_container_kill(shim);
+	else
+		(void)shim_kill_all(shim);
 }
 
 static void on_launcher(struct shim *shim)
@@ -298,20 +328,23 @@ static void on_launcher(struct shim *shim)
 }
 
 /* What poll() watches; descriptors that are not open are -1, which it passes over. */
-enum watched { W_LAUNCHER, W_CHILD, W_TIMER, W_LISTEN, W_REPORT, W_OUT, W_ERR, W_HUB };
+enum watched { W_LAUNCHER, W_CHILD, W_TIMER, W_LISTEN, W_REPORT, W_OUT, W_ERR, W_INIT, W_HUB };
 #define WATCHED_N (W_HUB + SHIM_HUBS_MAX)
 
 static void watch(const struct shim *shim, struct pollfd fds[static WATCHED_N])
 {
 	const struct shim_session *s = &shim->s;
+	/* Until the runtime's client is done, what it says is its own. */
+	bool held = s->container.on && !s->container.client_done;
 
 	fds[W_LAUNCHER].fd = shim->launcher_fd;
 	fds[W_CHILD].fd = shim->child_fd;
 	fds[W_TIMER].fd = s->timer_fd;
 	fds[W_LISTEN].fd = s->listen_fd;
 	fds[W_REPORT].fd = s->report_fd;
-	fds[W_OUT].fd = s->out_fd;
-	fds[W_ERR].fd = s->err_fd;
+	fds[W_OUT].fd = held ? -1 : s->out_fd;
+	fds[W_ERR].fd = held ? -1 : s->err_fd;
+	fds[W_INIT].fd = s->container.init > 0 && !s->container.dead ? s->pid_fd : -1;
 	for (size_t i = 0; i < SHIM_HUBS_MAX; i++)
 		fds[W_HUB + i].fd = s->hub_fd[i];
 	for (size_t i = 0; i < WATCHED_N; i++) {
@@ -336,11 +369,15 @@ static void turn(struct shim *shim, const struct pollfd fds[static WATCHED_N])
 		s->out_fd = pump(s, LOG_STDOUT, s->out_fd);
 	if (fds[W_ERR].revents != 0)
 		s->err_fd = pump(s, LOG_STDERR, s->err_fd);
+	if (fds[W_INIT].revents != 0)
+		shim_container_died(s);
 	if (fds[W_CHILD].revents != 0)
 		reap(shim);
 	if (fds[W_TIMER].revents != 0)
 		on_deadline(shim);
 
+	if (s->container.on)
+		shim_container_turn(shim);
 	if (s->phase == SHIM_PHASE_RUNNING && s->reaped)
 		s->phase = SHIM_PHASE_ENDING;
 	if (s->phase == SHIM_PHASE_ENDING)
@@ -373,6 +410,8 @@ void shim_run(const struct shim_host *host, int launcher_fd)
 			end_ms = END_FIRST_MS;
 			if (shim.s.phase == SHIM_PHASE_RECORDING)
 				timeout = WRITE_RETRY_MS;
+			else if (shim.s.container.on)
+				timeout = shim_container_timeout_ms(&shim);
 		}
 		watch(&shim, fds);
 		if (poll(fds, WATCHED_N, timeout) < 0 && errno != EINTR)

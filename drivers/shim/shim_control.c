@@ -143,6 +143,15 @@ static int apply(struct shim *shim, const struct shim_signal_request *q)
 	/* One that is ending already is where the signal wants it. */
 	if (s->phase != SHIM_PHASE_LAUNCHING && s->phase != SHIM_PHASE_RUNNING)
 		return 0;
+	if (s->container.on) {
+		static const int signals[] = {[SHIM_SIGNAL_INTERRUPT] = SIGINT,
+					      [SHIM_SIGNAL_TERMINATE] = SIGTERM,
+					      [SHIM_SIGNAL_KILL] = SIGKILL};
+
+		shim_container_signal(shim, signals[q->signal]);
+		(void)fault_point("shim.signal_applied");
+		return 0;
+	}
 	switch ((enum shim_signal)q->signal) {
 	case SHIM_SIGNAL_INTERRUPT:
 		shim_signal_all(shim, SIGINT);

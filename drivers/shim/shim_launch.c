@@ -17,7 +17,7 @@
 /* A pipe that holds more lets a workload that writes in bursts run on while the disk is busy. */
 #define PIPE_BYTES (1 << 20)
 
-static int fail(struct shim_session *s, enum shim_step step, int r, const char *path)
+int shim_launch_fail(struct shim_session *s, enum shim_step step, int r, const char *path)
 {
 	memset(&s->failure, 0, sizeof(s->failure));
 	s->failure.error = -r;
@@ -35,6 +35,7 @@ void shim_session_init(struct shim_session *s)
 	for (size_t i = 0; i < SHIM_HUBS_MAX; i++)
 		s->hub_fd[i] = -1;
 	s->cgroup = CGROUP_NONE;
+	s->container.oom_fd = -1;
 }
 
 void shim_session_release(struct shim *shim)
@@ -42,6 +43,7 @@ void shim_session_release(struct shim *shim)
 	struct shim_session *s = &shim->s;
 
 	launch_record_unmap(&s->record);
+	shim_container_release(&s->container);
 	if (s->has_log)
 		log_writer_close(&s->log);
 	cgroup_close(&s->cgroup);
@@ -97,9 +99,9 @@ static int enter_gate(struct shim *shim)
 {
 	while (flock(shim->gate_fd, LOCK_SH) < 0)
 		if (errno != EINTR)
-			return fail(&shim->s, SHIM_STEP_SHIM, -errno, NULL);
+			return shim_launch_fail(&shim->s, SHIM_STEP_SHIM, -errno, NULL);
 	if (getppid() != shim->host->launcher)
-		return fail(&shim->s, SHIM_STEP_SHIM, -ECANCELED, NULL);
+		return shim_launch_fail(&shim->s, SHIM_STEP_SHIM, -ECANCELED, NULL);
 	return 0;
 }
 
@@ -118,18 +120,18 @@ static int claim(struct shim *shim)
 
 	int r = session_dir_enter(shim->host->sessions_fd, s->serial, &s->dir_fd, &s->lock_fd);
 	if (r == -EAGAIN)
-		return fail(s, SHIM_STEP_ALREADY, -EEXIST, NULL);
+		return shim_launch_fail(s, SHIM_STEP_ALREADY, -EEXIST, NULL);
 	if (r < 0)
-		return fail(s, SHIM_STEP_SESSION_DIR, r, NULL);
+		return shim_launch_fail(s, SHIM_STEP_SESSION_DIR, r, NULL);
 	r = shim_control_listen(shim);
 	if (r < 0)
-		return fail(s, SHIM_STEP_SESSION_DIR, r, SHIM_SOCKETS_DIR);
+		return shim_launch_fail(s, SHIM_STEP_SESSION_DIR, r, SHIM_SOCKETS_DIR);
 	(void)process_starttime(record.shim_pid, &record.shim_starttime);
 	r = session_started_create(shim->host->sessions_fd, s->dir_fd, &record);
 	if (r == -EEXIST)
-		return fail(s, SHIM_STEP_ALREADY, r, NULL);
+		return shim_launch_fail(s, SHIM_STEP_ALREADY, r, NULL);
 	if (r < 0)
-		return fail(s, SHIM_STEP_SESSION_DIR, r, "started");
+		return shim_launch_fail(s, SHIM_STEP_SESSION_DIR, r, "started");
 	s->started_fd = r;
 	s->claimed = true;
 	(void)fault_point("shim.after_started");
@@ -160,7 +162,11 @@ static int spawn(struct shim *shim)
 {
 	struct shim_session *s = &shim->s;
 	AUTO_CLOSE int out = -1, err = -1, report = -1;
+	CLEANUP(shim_container_free_client) struct workload_client client = {0};
 	int fds[2];
+
+	if (s->container.on && shim_container_prepare(shim, &client) < 0)
+		return -1;
 	int r = open_pipe(&s->out_fd, &out);
 
 	if (r == 0)
@@ -168,21 +174,23 @@ static int spawn(struct shim *shim)
 	if (r == 0 && pipe2(fds, O_CLOEXEC) < 0)
 		r = -errno;
 	if (r < 0)
-		return fail(s, SHIM_STEP_PROCESS, r, NULL);
+		return shim_launch_fail(s, SHIM_STEP_PROCESS, r, NULL);
 	s->report_fd = fds[0];
 	report = fds[1];
 
 	struct workload_plan plan = {
 		.record = &s->record,
 		.origin = &shim->host->origin,
-		.cgroup = s->has_cgroup ? &s->cgroup : NULL,
+		.client = s->container.on ? &client : NULL,
+		/* The client is not what the limits are for. */
+		.cgroup = s->has_cgroup && !s->container.on ? &s->cgroup : NULL,
 		.started_fd = s->started_fd,
 		.stdout_fd = out,
 		.stderr_fd = err,
 		.report_fd = report,
 	};
 	r = workload_spawn(&plan, &s->pid, &s->pid_fd);
-	return r < 0 ? fail(s, SHIM_STEP_PROCESS, r, NULL) : 0;
+	return r < 0 ? shim_launch_fail(s, SHIM_STEP_PROCESS, r, NULL) : 0;
 }
 
 static int prepare(struct shim *shim)
@@ -201,7 +209,7 @@ static int prepare(struct shim *shim)
 	if (r == -EINVAL && s->attempt > 1)
 		r = log_writer_open(&s->log, s->dir_fd, quota, true);
 	if (r < 0)
-		return fail(s, SHIM_STEP_LOG, r, "log");
+		return shim_launch_fail(s, SHIM_STEP_LOG, r, "log");
 	s->has_log = true;
 
 	bool limited = limits.cpu_millis > 0 || limits.memory_mb > 0 || limits.pids > 0;
@@ -209,11 +217,11 @@ static int prepare(struct shim *shim)
 		cgroup_name(s->serial, s->attempt, name);
 		r = cgroup_create(&shim->host->cgroups, name, &limits, &s->cgroup, &file);
 		if (r < 0)
-			return fail(s, SHIM_STEP_CGROUP, r, file);
+			return shim_launch_fail(s, SHIM_STEP_CGROUP, r, file);
 		s->has_cgroup = true;
 	}
 	r = arm_timer(s);
-	return r < 0 ? fail(s, SHIM_STEP_PROCESS, r, NULL) : 0;
+	return r < 0 ? shim_launch_fail(s, SHIM_STEP_PROCESS, r, NULL) : 0;
 }
 
 int shim_launch(struct shim *shim, int record_fd, uint64_t serial, uint32_t attempt)
@@ -226,7 +234,8 @@ int shim_launch(struct shim *shim, int record_fd, uint64_t serial, uint32_t atte
 	if (r == 0 && (s->record.header->serial != serial || s->record.header->attempt != attempt))
 		r = -EINVAL;
 	if (r < 0)
-		return fail(s, SHIM_STEP_RECORD, r, NULL);
+		return shim_launch_fail(s, SHIM_STEP_RECORD, r, NULL);
+	s->container.on = s->record.header->mode == LAUNCH_CONTAINER;
 	set_deadline(s);
 	r = enter_gate(shim);
 	if (r == 0)

@@ -18,17 +18,20 @@
 #include "core/owner.h"
 #include "drivers/shim/process.h"
 #include "drivers/shim/session_dir.h"
+#include "drivers/shim/workload_client.h"
 
 /* Where the report pipe stays when all other descriptors are closed. */
 #define REPORT_FD 3
 
 /* Everything below runs in the new process, up to workload_spawn(). */
 
-__attribute__((noreturn)) static void fail(const struct workload_plan *p, enum shim_step step,
-					   int error, const char *path)
+void workload_fail(const struct workload_plan *p, enum shim_step step, int error, const char *path)
 {
 	struct shim_failure failure = {.error = error, .step = step};
 
+	/* To whoever asked for a container its runtime is not a program of theirs. */
+	if (p->client && step >= SHIM_STEP_EXEC && step <= SHIM_STEP_INTERPRETER)
+		failure.step = SHIM_STEP_RUNTIME_EXEC;
 	if (path)
 		(void)strncpy(failure.path, path, sizeof(failure.path) - 1);
 	(void)!write(p->report_fd, &failure, sizeof(failure));
@@ -61,13 +64,13 @@ static void set_streams(struct workload_plan *p)
 	/* The pipes have higher numbers: the shim keeps 0, 1 and 2 on /dev/null. */
 	if (null < 0 || dup2(null, STDIN_FILENO) < 0 || dup2(p->stdout_fd, STDOUT_FILENO) < 0 ||
 	    dup2(p->stderr_fd, STDERR_FILENO) < 0)
-		fail(p, SHIM_STEP_PROCESS, errno, "/dev/null");
+		workload_fail(p, SHIM_STEP_PROCESS, errno, "/dev/null");
 	/* Also what somebody forgot to open close-on-exec, and the session's lock. */
 	if (p->report_fd != REPORT_FD && dup3(p->report_fd, REPORT_FD, O_CLOEXEC) < 0)
-		fail(p, SHIM_STEP_PROCESS, errno, NULL);
+		workload_fail(p, SHIM_STEP_PROCESS, errno, NULL);
 	p->report_fd = REPORT_FD;
 	if (syscall(SYS_close_range, REPORT_FD + 1U, ~0U, 0) < 0)
-		fail(p, SHIM_STEP_PROCESS, errno, NULL);
+		workload_fail(p, SHIM_STEP_PROCESS, errno, NULL);
 }
 
 static void become_user(const struct workload_plan *p)
@@ -85,26 +88,24 @@ static void become_user(const struct workload_plan *p)
 		_Static_assert(sizeof(gid_t) == sizeof(uint32_t), "groups are used in place");
 		if (setgroups(h->n_groups, p->record->groups) < 0 ||
 		    setresgid(h->gid, h->gid, h->gid) < 0 || setresuid(h->uid, h->uid, h->uid) < 0)
-			fail(p, SHIM_STEP_CREDENTIALS, errno, NULL);
+			workload_fail(p, SHIM_STEP_CREDENTIALS, errno, NULL);
 	} else if (h->uid != geteuid()) {
-		fail(p, SHIM_STEP_CREDENTIALS, EPERM, NULL);
+		workload_fail(p, SHIM_STEP_CREDENTIALS, EPERM, NULL);
 	}
 	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
-		fail(p, SHIM_STEP_CREDENTIALS, errno, NULL);
+		workload_fail(p, SHIM_STEP_CREDENTIALS, errno, NULL);
 }
 
 /* Dies with the shim. A change of uid clears this, so it comes after that. */
 static void follow_shim(const struct workload_plan *p, pid_t shim)
 {
 	if (prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) < 0)
-		fail(p, SHIM_STEP_PROCESS, errno, NULL);
+		workload_fail(p, SHIM_STEP_PROCESS, errno, NULL);
 	if (getppid() != shim)
 		_exit(127);
 }
 
-/* Whether what fd (or the path, when fd is AT_FDCWD) names is on the forbidden device. Asks no
- * server. */
-static int on_device(int fd, const char *path, uint64_t device)
+int workload_on_device(int fd, const char *path, uint64_t device)
 {
 	struct statx stx;
 	int flags = AT_STATX_DONT_SYNC | (path[0] == '\0' ? AT_EMPTY_PATH : 0);
@@ -120,29 +121,34 @@ static void enter_work_dir(const struct workload_plan *p)
 	int fd = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
 
 	if (fd < 0)
-		fail(p, SHIM_STEP_WORK_DIR, errno, path);
-	int forbidden = on_device(fd, "", p->record->header->forbidden_dev);
+		workload_fail(p, SHIM_STEP_WORK_DIR, errno, path);
+	int forbidden = workload_on_device(fd, "", p->record->header->forbidden_dev);
 	if (forbidden < 0)
-		fail(p, SHIM_STEP_WORK_DIR, -forbidden, path);
+		workload_fail(p, SHIM_STEP_WORK_DIR, -forbidden, path);
 	if (forbidden)
-		fail(p, SHIM_STEP_WORK_DIR_MOUNT, EINVAL, path);
+		workload_fail(p, SHIM_STEP_WORK_DIR_MOUNT, EINVAL, path);
 	if (fchdir(fd) < 0)
-		fail(p, SHIM_STEP_WORK_DIR, errno, path);
+		workload_fail(p, SHIM_STEP_WORK_DIR, errno, path);
+}
+
+static char **argv_of(const struct workload_plan *p)
+{
+	return p->client ? p->client->argv : p->record->argv;
 }
 
 /* Executes one file; returns the errno when that cannot be. */
 static int execute(const struct workload_plan *p, const char *file)
 {
-	int forbidden = on_device(AT_FDCWD, file, p->record->header->forbidden_dev);
+	int forbidden = workload_on_device(AT_FDCWD, file, p->record->header->forbidden_dev);
 
 	if (forbidden < 0)
 		return -forbidden;
 	if (forbidden)
-		fail(p, SHIM_STEP_EXEC_MOUNT, EINVAL, file);
-	(void)execve(file, p->record->argv, p->record->env);
+		workload_fail(p, SHIM_STEP_EXEC_MOUNT, EINVAL, file);
+	(void)execve(file, argv_of(p), p->record->env);
 	/* The file was there a moment ago. */
 	if (errno == ENOENT && faccessat(AT_FDCWD, file, F_OK, 0) == 0)
-		fail(p, SHIM_STEP_INTERPRETER, ENOENT, file);
+		workload_fail(p, SHIM_STEP_INTERPRETER, ENOENT, file);
 	return errno;
 }
 
@@ -162,7 +168,7 @@ static bool join_path(const char *dir, size_t len, const char *name, char ret[st
 
 __attribute__((noreturn)) static void search_and_execute(const struct workload_plan *p)
 {
-	const char *name = p->record->argv[0], *dirs = launch_record_env(p->record, "PATH");
+	const char *name = argv_of(p)[0], *dirs = launch_record_env(p->record, "PATH");
 	char file[PATH_MAX], refused[PATH_MAX] = "";
 	int refused_error = 0;
 
@@ -182,7 +188,7 @@ __attribute__((noreturn)) static void search_and_execute(const struct workload_p
 				refused_error = EACCES;
 			} else if (error != ENOENT && error != ENOTDIR && error != ENODEV &&
 				   error != ESTALE && error != ETIMEDOUT && error != ELOOP) {
-				fail(p, SHIM_STEP_EXEC, error, file);
+				workload_fail(p, SHIM_STEP_EXEC, error, file);
 			}
 		}
 		if (dirs[len] == '\0')
@@ -190,8 +196,8 @@ __attribute__((noreturn)) static void search_and_execute(const struct workload_p
 		dirs += len + 1;
 	}
 	if (refused_error != 0)
-		fail(p, SHIM_STEP_EXEC, refused_error, refused);
-	fail(p, SHIM_STEP_EXEC_SEARCH, ENOENT, name);
+		workload_fail(p, SHIM_STEP_EXEC, refused_error, refused);
+	workload_fail(p, SHIM_STEP_EXEC_SEARCH, ENOENT, name);
 }
 
 __attribute__((noreturn)) static void become_workload(const struct workload_plan *plan, pid_t shim,
@@ -209,7 +215,7 @@ __attribute__((noreturn)) static void become_workload(const struct workload_plan
 		int r = cgroup_join_self(p->cgroup, in_unified);
 
 		if (r < 0)
-			fail(p, SHIM_STEP_CGROUP, -r, "cgroup.procs");
+			workload_fail(p, SHIM_STEP_CGROUP, -r, "cgroup.procs");
 	}
 	(void)setsid();
 	(void)umask(022);
@@ -217,15 +223,20 @@ __attribute__((noreturn)) static void become_workload(const struct workload_plan
 	reset_oom_score(p->origin->oom_score_adj);
 	(void)setrlimit(RLIMIT_NOFILE, &p->origin->nofile);
 	set_streams(p);
-	become_user(p);
-	follow_shim(p, shim);
-	enter_work_dir(p);
+	if (p->client) {
+		follow_shim(p, shim);
+		workload_client_prepare(p);
+	} else {
+		become_user(p);
+		follow_shim(p, shim);
+		enter_work_dir(p);
+	}
 	(void)fault_point("workload.exec");
 
-	const char *file = p->record->argv[0];
+	const char *file = argv_of(p)[0];
 	if (!strchr(file, '/'))
 		search_and_execute(p);
-	fail(p, SHIM_STEP_EXEC, execute(p, file), file);
+	workload_fail(p, SHIM_STEP_EXEC, execute(p, file), file);
 }
 
 /* clone3() as fork, with a pidfd, into the unified group when into >= 0. */
@@ -272,4 +283,27 @@ int workload_spawn(const struct workload_plan *plan, pid_t *ret_pid, int *ret_pi
 	*ret_pid = pid;
 	*ret_pidfd = pidfd;
 	return 0;
+}
+
+pid_t workload_spawn_helper(const struct workload_origin *origin, char *const *argv,
+			    char *const *env)
+{
+	pid_t shim = getpid(), pid = fork();
+	int null;
+
+	if (pid != 0)
+		return pid < 0 ? -errno : pid;
+	(void)setsid();
+	reset_signals();
+	reset_oom_score(origin->oom_score_adj);
+	(void)setrlimit(RLIMIT_NOFILE, &origin->nofile);
+	if (prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) < 0 || getppid() != shim)
+		_exit(127);
+	null = open("/dev/null", O_RDWR | O_CLOEXEC);
+	if (null < 0 || dup2(null, STDIN_FILENO) < 0 || dup2(null, STDOUT_FILENO) < 0 ||
+	    dup2(null, STDERR_FILENO) < 0 || syscall(SYS_close_range, STDERR_FILENO + 1U, ~0U, 0) < 0)
+		_exit(127);
+	environ = (char **)(uintptr_t)env;
+	(void)execvp(argv[0], argv);
+	_exit(127);
 }

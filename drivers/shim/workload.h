@@ -34,8 +34,27 @@ struct workload_origin {
 	bool can_setuid;
 };
 
+/*
+ * A runtime's client instead of the workload itself. It runs as the daemon's user, in none of the
+ * session's groups, in a mount namespace of its own where that is allowed: there the directories
+ * that the sandbox is given are mounted below `stage`, which was opened, and checked, as the user,
+ * so that no name can lead the runtime elsewhere. The namespace goes with its last process, and
+ * nothing is left to unmount.
+ */
+struct workload_client {
+	char **argv;          /* the record's, with room in those that are edited */
+	char *const *room;    /* one a launch_edit */
+	size_t room_bytes;    /* of each */
+	const char *folder;   /* of the session: absolute path */
+	const char *stage;    /* an empty directory in it */
+	const char *work_dir; /* absolute, also when the shim made it */
+	const char *group;    /* LAUNCH_EDIT_GROUP */
+	bool made_work_dir;
+};
+
 struct workload_plan {
 	const struct launch_record *record;
+	const struct workload_client *client; /* NULL: argv of the record is the workload */
 	const struct workload_origin *origin;
 	const struct cgroup *cgroup; /* NULL: none */
 	int started_fd;              /* session_started_set_pid() */
@@ -49,6 +68,13 @@ struct workload_plan {
  * anything is told by the report pipe: a struct shim_failure, or end of file when it did.
  */
 int workload_spawn(const struct workload_plan *plan, pid_t *ret_pid, int *ret_pidfd);
+
+/*
+ * Starts a program of the runtime's, as the daemon's user, without input and output, that dies with
+ * the shim. Returns its pid or a negative errno; it exits with 127 when it cannot be executed.
+ */
+pid_t workload_spawn_helper(const struct workload_origin *origin, char *const *argv,
+			    char *const *env);
 
 /*
  * One round of ending everything that the calling process, a subreaper, has started; true when

@@ -180,16 +180,36 @@ static json_t *policy_op(struct host_policy *policy, const char *op, json_t *arg
 		host_policy_apply(policy, false);
 	else if (strcmp(op, "permit") == 0 || strcmp(op, "allow") == 0)
 		host_policy_apply(policy, true);
-	else if (strcmp(op, "apply") == 0)
+	else if (strncmp(op, "apply", 5) == 0)
 		host_policy_apply(policy, json_is_true(argument));
-	else if (strcmp(op, "set") == 0)
+	else if (strncmp(op, "set", 3) == 0)
 		return json_boolean(host_policy_set(policy, json_is_true(argument)));
 	else if (strcmp(op, "allowed") == 0)
 		return json_boolean(host_policy_allows(policy));
 	return json_null();
 }
 
-static json_t *registry_op(struct registry *r, struct host_policy *policy, json_t *op)
+/* Bindings that are stored elsewhere: an object of paths and ids. */
+static const char *lookup(void *context, const char *path)
+{
+	return json_string_value(json_object_get(context, path));
+}
+
+/* Takes away what is stored elsewhere, or adds one path, or an object of them. */
+static json_t *lookup_op(struct registry *r, json_t *stored, json_t *first, json_t *second)
+{
+	if (json_is_object(first))
+		json_object_update(stored, first);
+	else if (json_is_string(first))
+		json_object_set(stored, json_string_value(first), second);
+	else
+		json_object_clear(stored);
+	registry_set_binding_lookup(r, json_object_size(stored) > 0 ? lookup : NULL, stored);
+	return json_null();
+}
+
+static json_t *registry_op(struct registry *r, struct host_policy *policy, json_t *stored,
+			   json_t *op)
 {
 	const char *name = json_string_value(json_array_get(op, 0));
 	json_t *first = json_array_get(op, 1), *second = json_array_get(op, 2);
@@ -227,6 +247,8 @@ static json_t *registry_op(struct registry *r, struct host_policy *policy, json_
 		registry_unregister(r, a);
 		return json_null();
 	}
+	if (strstr(name, "lookup"))
+		return lookup_op(r, stored, first, second);
 	/* Each call has its own statement: the entry is read after it. */
 	if (strcmp(name, "resolve") == 0) {
 		int e = registry_resolve(r, a, &entry, &err);
@@ -247,27 +269,22 @@ static json_t *registry_op(struct registry *r, struct host_policy *policy, json_
 	return policy_op(policy, name, first);
 }
 
-/* "lookup" in the input: paths and ids of bindings that are stored elsewhere. */
-static const char *lookup(void *context, const char *path)
-{
-	return json_string_value(json_object_get(context, path));
-}
-
 static json_t *registry_call(json_t *input)
 {
 	struct host_policy policy = {.forbidden = json_is_false(json_object_get(input, "allowed"))};
 	AUTO_REGISTRY struct registry *registry = registry_new(&policy);
-	AUTO_JSON json_t *results = json_array();
+	AUTO_JSON json_t *results = json_array(), *stored = json_object();
 	json_t *op;
 	size_t i;
 
-	if (!registry || !results)
+	if (!registry || !results || !stored)
 		return NULL;
 	if (json_object_get(input, "lookup"))
-		registry_set_binding_lookup(registry, lookup, json_object_get(input, "lookup"));
-	json_array_foreach(json_object_get(input, "ops"), i,
-			   op) if (json_array_append_new(results, registry_op(registry, &policy,
-									      op)) < 0) return NULL;
+		json_decref(lookup_op(registry, stored, json_object_get(input, "lookup"), NULL));
+	json_array_foreach(
+		json_object_get(input, "ops"), i,
+		op) if (json_array_append_new(results, registry_op(registry, &policy, stored, op)) <
+			0) return NULL;
 	return json_pack("{s:O}", "results", results);
 }
 

@@ -283,9 +283,9 @@ static json_t *log_op(struct revocation_log *log, json_t *op)
 		json_t *from = json_is_object(ack) ? ack : op;
 		struct revoke_report report = {.known = get_bool(from, "known"),
 					       .error = (char *)get_text(from, "error")};
-		return revocation_log_settle(log, lease, grant, &report, get_int(op, "at")) < 0
-			       ? NULL
-			       : json_null();
+		int64_t at = get_int(op, json_object_get(op, "at") ? "at" : "acked_at");
+		return revocation_log_settle(log, lease, grant, &report, at) < 0 ? NULL
+										 : json_null();
 	}
 	if (strcmp(name, "fail") == 0) {
 		enum revoke_state state = REVOKE_FAILED;

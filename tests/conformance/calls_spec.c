@@ -215,7 +215,7 @@ static json_t *device_call(json_t *input)
 
 static json_t *virtualized_call(json_t *input)
 {
-	return json_pack("{s:b}", "virtualized", runtime_is_virtualized(get_view(input, "name")));
+	return json_pack("{s:b}", "virtualized", runtime_view_is_virtualized(get_view(input, "name")));
 }
 
 const struct call spec_calls[] = {

@@ -124,10 +124,12 @@ static int read_secret_file(json_t *value, struct secret_file *f, struct error *
 	f->mode = json_is_string(mode) ? strtoll(json_string_value(mode), NULL, 8)
 				       : json_integer_value(mode);
 	f->content_len = content.len > 0 ? content.len : len > 0 ? (size_t)len : 0;
-	f->content = calloc(1, f->content_len + 1);
-	if (!f->dir || !f->name || !f->lease_id || !f->grant_id || !f->content)
+	/* Of bytes that only have a number nobody reads one. */
+	f->content = content.len > 0 ? malloc(content.len) : NULL;
+	if (!f->dir || !f->name || !f->lease_id || !f->grant_id || (content.len > 0 && !f->content))
 		return error_oom(err);
-	memcpy(f->content, content.data, content.len);
+	if (f->content)
+		memcpy(f->content, content.data, content.len);
 	return 0;
 }
 

@@ -82,6 +82,7 @@ content() {
 	//default_id) equal "$text" local ;;
 	# Nobody has written to them yet.
 	//start | //place) equal "$text" '' ;;
+	/policy/host_execution) equal "$text" allowed ;;
 	/executors/\<id\>/config)
 		equal "$text" '{"kind":"localprocess","labels":{"zone":"b"},"max_concurrent":3,"log_quota_bytes":4096}'
 		;;
@@ -103,6 +104,7 @@ content() {
 		equal "$(jq -c '[.session, .handle.id, .handle.executor_id]' <<< "$text")" \
 			"[\"$RUNS\",\"$RUNS.1\",\"second\"]"
 		;;
+	/executors/\<id\>/config_error) equal "$text" '' ;;
 	/executors/\<id\>/inflight) equal "$text" 1 ;;
 	/executors/\<id\>/drained) equal "$text" ../../.live/executors/second/drained ;;
 	/sessions/\<id\>/spec)

@@ -52,8 +52,10 @@ static int fake_launch(struct driver *d, const struct executor_launch *launch, s
 	return 0;
 }
 
-static int fake_adopt(struct driver *d, uint32_t serial, uint32_t attempt, bool *ret, struct error *err)
+static int fake_adopt(struct driver *d, uint32_t serial, uint32_t attempt,
+		      const struct executor_config *config, bool *ret, struct error *err)
 {
+	(void)config;
 	(void)serial;
 	assert_int_equal(attempt, 1);
 	if (((struct fake *)d)->adopt == ADOPT_ERROR)

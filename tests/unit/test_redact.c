@@ -28,9 +28,12 @@ static void masking(void **state)
 		{"x", {NULL}, "x"},
 		/* Overlapping occurrences of itself: found from the left. */
 		{"abababababab", {"abababab"}, "[redacted]abab"},
-		/* A marker is no place to look for values. */
-		{"tok-12345678", {"tok-12345678", "redacted"}, "[redacted]"},
-		{"redacted tok-12345678", {"tok-12345678", "redacted"}, "[redacted] [redacted]"},
+		/* One after the other, in what the one before left. */
+		{"tok-12345678", {"tok-12345678", "redacted"}, "[[redacted]]"},
+		{"redacted tok-12345678", {"redacted", "tok-12345678"}, "[redacted] [redacted]"},
+		{"abcdefghijklmnop",
+		 {"abcdefgh", "efghijklmnop", "ijklmnop"},
+		 "[redacted][redacted]"},
 		/* The header after its own token. */
 		{"Basic dG9rOnRvaw== end",
 		 {"dG9rOnRvaw==", "Basic dG9rOnRvaw=="},
@@ -38,10 +41,10 @@ static void masking(void **state)
 		{"Basic dG9rOnRvaw== end",
 		 {"Basic dG9rOnRvaw==", "dG9rOnRvaw=="},
 		 "[redacted] end"},
-		/* A longer value must not survive because a shorter one was found in it first. */
+		/* The order is the caller's: see sorted(). */
 		{"k=prefix-00-and-a-long-tail",
 		 {"prefix-00", "prefix-00-and-a-long-tail"},
-		 "k=[redacted][redacted]"},
+		 "k=[redacted]-and-a-long-tail"},
 		{"\xc3\xa9 s\xc3\xa9"
 		 "cret-\xc3\xa9",
 		 {"s\xc3\xa9"
@@ -64,6 +67,29 @@ static void masking(void **state)
 	}
 }
 
+static void sorted(void **state)
+{
+	static const char text[] = "k=prefix-00-and-a-long-tail b=prefix-00 c=suffix-0";
+	struct text_view secrets[] = {
+		view("prefix-00"), view(NULL), view("suffix-0"), view("prefix-00-and-a-long-tail"),
+		view("other-00"),
+	};
+	AUTO_FREE char *got = NULL;
+	size_t len = 0;
+
+	(void)state;
+	redact_sort(secrets, ARRAY_SIZE(secrets));
+	assert_int_equal(secrets[0].len, strlen("prefix-00-and-a-long-tail"));
+	assert_int_equal(secrets[1].len, strlen("prefix-00"));
+	assert_string_equal(secrets[2].data, "other-00");
+	assert_string_equal(secrets[3].data, "suffix-0");
+	assert_int_equal(secrets[4].len, 0);
+	assert_int_equal(
+		redact_text(text, sizeof(text) - 1, secrets, ARRAY_SIZE(secrets), &got, &len), 0);
+	assert_string_equal(got, "k=[redacted] b=[redacted] c=[redacted]");
+	redact_sort(NULL, 0);
+}
+
 static void any_bytes(void **state)
 {
 	static const char text[] = "\0\xff tok-12345678\0z";
@@ -81,6 +107,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(masking),
+		cmocka_unit_test(sorted),
 		cmocka_unit_test(any_bytes),
 	};
 

@@ -93,7 +93,13 @@ static void bindings(void **state)
 	assert_string_equal(resolved(r, "/srv/./q"), "b");
 	assert_string_equal(resolved(r, "/srv/other"), "a");
 	assert_string_equal(resolved(r, ""), "a");
-	assert_int_equal(registry_bind(r, "srv", "b", NULL), -EINVAL);
+	assert_int_equal(registry_bind(r, "rel/./p", "b", NULL), 0);
+	assert_string_equal(resolved(r, "rel/p/"), "b");
+	assert_string_equal(resolved(r, "/rel/p"), "b");
+	assert_string_equal(resolved(r, "../rel/p"), "b");
+	assert_int_equal(registry_unbind(r, "./rel/p", NULL), 0);
+	assert_string_equal(resolved(r, "/rel/p"), "a");
+	assert_int_equal(registry_bind(r, " ", "b", NULL), -EINVAL);
 	assert_int_equal(registry_bind(r, "", "b", NULL), -EINVAL);
 
 	/* Bound to what is not there: an error, never the default. */

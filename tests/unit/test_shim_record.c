@@ -221,7 +221,8 @@ struct header_case {
 static const struct header_case header_cases[] = {
 	FIELD(magic, 0),
 	FIELD(version, 0),
-	FIELD(version, 2),
+	FIELD(version, 1),
+	FIELD(version, 99),
 	FIELD(size, 0),
 	FIELD(size, 96),
 	FIELD(size, UINT32_MAX),
@@ -255,7 +256,78 @@ static const struct header_case header_cases[] = {
 	FIELD(n_env, 262141),
 	FIELD(n_env, 262142),
 	FIELD(n_env, UINT32_MAX),
+	/* What only a container has. */
+	FIELD(mode, LAUNCH_CONTAINER),
+	FIELD(mode, 2),
+	FIELD(flags, 1),
+	FIELD(n_edits, 1),
+	FIELD(n_edits, UINT32_MAX),
+	FIELD(n_remove, 1),
+	FIELD(n_paths, 1),
+	FIELD(n_runtime_env, 1),
+	FIELD(private_uid, 1),
+	FIELD(private_gid, 1),
 };
+
+static const struct launch_edit edits[] = {{1, LAUNCH_EDIT_USER}, {2, LAUNCH_EDIT_BELOW}};
+static const char *const remove_argv[] = {"podman", "rm", "x"};
+static const char *const paths[] = {"sub"};
+static const struct launch_container container = {
+	.flags = LAUNCH_AS_OWNER,
+	.edits = edits,
+	.n_edits = ARRAY_SIZE(edits),
+	.remove = remove_argv,
+	.n_remove = ARRAY_SIZE(remove_argv),
+	.paths = paths,
+	.n_paths = ARRAY_SIZE(paths),
+	.n_runtime_env = 1,
+	.env_file = "A=b\n",
+	.private_uid = 65534,
+	.private_gid = 65534,
+};
+
+static const struct header_case container_cases[] = {
+	FIELD(mode, LAUNCH_PROCESS),
+	FIELD(mode, 2),
+	FIELD(flags, 2),
+	FIELD(n_edits, 0),
+	FIELD(n_edits, 1),
+	FIELD(n_edits, 3),
+	FIELD(n_edits, LAUNCH_EDITS_MAX + 1),
+	FIELD(n_edits, UINT32_MAX),
+	FIELD(n_remove, 0),
+	FIELD(n_remove, 2),
+	FIELD(n_remove, 4),
+	FIELD(n_remove, UINT32_MAX),
+	FIELD(n_paths, 0),
+	FIELD(n_paths, 2),
+	FIELD(n_paths, UINT32_MAX),
+	FIELD(n_runtime_env, 4),
+	FIELD(n_runtime_env, UINT32_MAX),
+	FIELD(private_uid, 0),
+	FIELD(private_uid, UINT32_MAX),
+	FIELD(private_gid, UINT32_MAX),
+	FIELD(n_argv, 2),
+	FIELD(n_env, 4),
+};
+
+static char *container_bytes(size_t *ret_len)
+{
+	struct launch_request q = good;
+	struct launch_record r;
+	int fd;
+
+	q.container = &container;
+	q.work_dir = "";
+	assert_int_equal(launch_record_encode(&q, &fd, NULL), 0);
+	assert_int_equal(launch_record_map(fd, &r), 0);
+	char *bytes = malloc(r.mapping_size);
+	memcpy(bytes, r.mapping, r.mapping_size);
+	*ret_len = r.mapping_size;
+	launch_record_unmap(&r);
+	(void)close(fd);
+	return bytes;
+}
 
 static void test_hostile_headers(void **state)
 {
@@ -290,6 +362,76 @@ static void test_hostile_headers(void **state)
 	*p = '/';
 	bytes[len - 1] = 'x';
 	assert_int_equal(check_copy(bytes, len), -EINVAL);
+}
+
+static void containers_are_read_back(void **state)
+{
+	struct launch_request q = good;
+	struct launch_record r;
+	int fd;
+
+	(void)state;
+	q.container = &container;
+	q.work_dir = "";
+	assert_int_equal(launch_record_encode(&q, &fd, NULL), 0);
+	assert_int_equal(launch_record_map(fd, &r), 0);
+	assert_int_equal(r.header->mode, LAUNCH_CONTAINER);
+	assert_int_equal(r.header->flags, LAUNCH_AS_OWNER);
+	assert_int_equal(r.header->n_runtime_env, 1);
+	assert_int_equal(r.header->private_uid, 65534);
+	assert_memory_equal(r.edits, edits, sizeof(edits));
+	assert_string_equal(r.work_dir, "");
+	assert_string_equal(r.argv[2], "a b");
+	assert_string_equal(r.env[2], "X=a=b");
+	assert_string_equal(r.remove[2], "x");
+	assert_null(r.remove[3]);
+	assert_string_equal(r.paths[0], "sub");
+	assert_null(r.paths[1]);
+	assert_string_equal(r.env_file, "A=b\n");
+	launch_record_unmap(&r);
+	(void)close(fd);
+	/* A working directory of its own is for containers only. */
+	q.container = NULL;
+	struct error err;
+	assert_int_equal(launch_record_encode(&q, &fd, &err), -EINVAL);
+}
+
+static void hostile_containers(void **state)
+{
+	size_t len;
+	AUTO_FREE char *bytes = container_bytes(&len);
+	struct launch_header *h = (struct launch_header *)bytes;
+	struct launch_edit *e = (struct launch_edit *)(bytes + sizeof(*h) + sizeof(groups));
+	static const struct launch_edit bad[] = {
+		{0, LAUNCH_EDIT_USER}, {3, LAUNCH_EDIT_USER},	 {UINT32_MAX, LAUNCH_EDIT_USER},
+		{1, 0},		       {1, LAUNCH_EDIT_ENV_FILE + 1}, {2, LAUNCH_EDIT_USER},
+		{1, LAUNCH_EDIT_HOST},
+	};
+
+	(void)state;
+	assert_int_equal(check_copy(bytes, len), 0);
+	for (size_t i = 0; i < ARRAY_SIZE(container_cases); i++) {
+		const struct header_case *c = &container_cases[i];
+		uint64_t saved;
+
+		memcpy(&saved, bytes + c->offset, c->size);
+		memcpy(bytes + c->offset, &c->value, c->size);
+		if (check_copy(bytes, len) == 0)
+			fail_msg("accepted: %s", c->what);
+		memcpy(bytes + c->offset, &saved, c->size);
+	}
+	for (size_t i = 0; i < ARRAY_SIZE(bad); i++) {
+		struct launch_edit saved = e[0];
+
+		e[0] = bad[i];
+		if (check_copy(bytes, len) == 0)
+			fail_msg("accepted: edit %zu", i);
+		e[0] = saved;
+	}
+	for (size_t n = 0; n < len; n++) {
+		h->size = (uint32_t)n;
+		assert_int_equal(check_copy(bytes, n), -EINVAL);
+	}
 }
 
 /* Each byte set to each of some values: read or refused, never out of bounds. */
@@ -351,6 +493,8 @@ int main(void)
 		cmocka_unit_test(test_hostile_headers),
 		cmocka_unit_test(test_every_byte),
 		cmocka_unit_test(test_seals),
+		cmocka_unit_test(containers_are_read_back),
+		cmocka_unit_test(hostile_containers),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
