@@ -19,11 +19,14 @@ service_is_systemds() {
 
 # The pid of the keeper: whoever holds the lock of the state directory. Nothing when none runs.
 service_keeper() {
-	local inode
+	local inode pid
 	inode=$(stat -c %i "$state_dir/lock" 2>/dev/null) || return 1
-	awk -v end=":$inode" '
-		$2 == "POSIX" && substr($6, length($6) - length(end) + 1) == end { print $5; found = 1; exit }
-		END { exit !found }' /proc/locks
+	# A number that a file of another file system may have as well.
+	while read -r pid; do
+		[[ $(cat "/proc/$pid/comm" 2>/dev/null) == cloopd ]] && printf '%s\n' "$pid" && return
+	done < <(awk -v end=":$inode" '
+		$2 == "POSIX" && substr($6, length($6) - length(end) + 1) == end { print $5 }' /proc/locks)
+	return 1
 }
 
 # The pid of the hub of that keeper.

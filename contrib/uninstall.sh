@@ -75,13 +75,23 @@ end_sessions() {
 
 # --- the hub --------------------------------------------------------------------------------------
 
+no_keeper() {
+	! service_keeper >/dev/null
+}
+
 stop_hub() {
 	if service_has_systemd && systemctl --quiet is-enabled cloopd.service 2>/dev/null; then
 		systemctl disable --now cloopd.service || die "the service could not be stopped"
 		say "stopped and disabled the service cloopd"
 	fi
-	service_keeper >/dev/null || return
-	"$cloopd" stop || die "the hub could not be stopped"
+	local keeper
+	keeper=$(service_keeper) || return
+	if [[ -x $cloopd ]]; then
+		"$cloopd" stop || die "the hub could not be stopped"
+	else
+		# What its program would do, which is gone.
+		kill "$keeper" && until_ 60 no_keeper || die "the hub could not be stopped"
+	fi
 	say "stopped the hub"
 }
 

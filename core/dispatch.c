@@ -10,6 +10,7 @@
 #include "core/clock.h"
 #include "core/disk_floor.h"
 #include "core/dispatch_internal.h"
+#include "core/failover.h"
 #include "core/fleet_policy.h"
 #include "core/store/store.h"
 
@@ -52,6 +53,8 @@ static void live_free(struct live *l)
 	session_clear(&l->row);
 	(void)spec_free(l->spec);
 	free(l->lost_reason);
+	free(l->from);
+	free(l->end_reason);
 	while (l->waiters) {
 		struct start_waiter *w = l->waiters;
 
@@ -88,18 +91,29 @@ static int live_add(struct dispatch *d, struct live *l)
 		d->first = l;
 	d->last = l;
 	d->n_live++;
-	struct executor *e = executor_of(d, l);
+	live_count(d, l, l->row.executor_serial);
+	return 0;
+}
+
+void live_count(struct dispatch *d, struct live *l, int64_t executor_serial)
+{
+	struct executor *before = fleet_get(d->fleet, l->counted);
+	struct executor *e = fleet_get(d->fleet, executor_serial);
+
+	if (before)
+		before->inflight--;
 	if (e)
 		e->inflight++;
+	/* What an earlier hub left there is no change. */
+	if (before)
+		before->inflight_ns = clock_now_ns();
 	if (e && !l->adopted)
 		e->inflight_ns = clock_now_ns();
-	return 0;
+	l->counted = executor_serial;
 }
 
 void live_drop(struct dispatch *d, struct live *l)
 {
-	struct executor *e = executor_of(d, l);
-
 	(void)tdelete(l, &d->by_serial, by_serial);
 	(void)tdelete(l, &d->by_name, by_name);
 	if (l->prev)
@@ -111,10 +125,7 @@ void live_drop(struct dispatch *d, struct live *l)
 	else
 		d->last = l->prev;
 	d->n_live--;
-	if (e && !l->finished) {
-		e->inflight--;
-		e->inflight_ns = clock_now_ns();
-	}
+	live_count(d, l, 0);
 	live_free(l);
 }
 
@@ -210,7 +221,7 @@ void dispatch_say(struct dispatch *d, const struct live *l, const char *what, co
 
 /* --- launching ------------------------------------------------------------------------------ */
 
-static size_t parse_groups(const char *text, uint32_t **ret)
+size_t dispatch_parse_groups(const char *text, uint32_t **ret)
 {
 	size_t n = text[0] ? 1 : 0, i = 0;
 
@@ -279,7 +290,7 @@ void live_launch(struct dispatch *d, struct live *l)
 		launch_refused(d, l, &err);
 		return;
 	}
-	size_t n_groups = parse_groups(l->row.groups, &groups);
+	size_t n_groups = dispatch_parse_groups(l->row.groups, &groups);
 	const struct executor_launch launch = {
 		.serial = (uint32_t)l->row.serial,
 		.attempt = (uint32_t)l->row.attempt,
@@ -567,7 +578,7 @@ static void on_started(void *user, uint32_t serial, const struct executor_starte
 	struct dispatch *d = user;
 	struct live *l = live_get(d, serial);
 
-	if (!l || l->phase != PHASE_LAUNCHING)
+	if (!l || live_moving_started(d, l, started) || l->phase != PHASE_LAUNCHING)
 		return;
 	live_running(d, l, started);
 	answer_waiters(l, NULL);
@@ -579,7 +590,7 @@ static void on_failed(void *user, uint32_t serial, const struct error *err)
 	struct dispatch *d = user;
 	struct live *l = live_get(d, serial);
 
-	if (l && l->phase == PHASE_LAUNCHING)
+	if (l && !live_moving_failed(d, l, err) && l->phase == PHASE_LAUNCHING)
 		launch_refused(d, l, err);
 }
 
@@ -588,7 +599,8 @@ static void on_ended(void *user, uint32_t serial, const struct executor_exit *en
 	struct dispatch *d = user;
 	struct live *l = live_get(d, serial);
 
-	if (!l || (l->phase != PHASE_RUNNING && l->phase != PHASE_LAUNCHING))
+	if (!l || live_moving_ended(d, l, ended) ||
+	    (l->phase != PHASE_RUNNING && l->phase != PHASE_LAUNCHING))
 		return;
 	if (ended->cause == SESSION_CAUSE_LOST) {
 		l->phase = PHASE_MENDING;
@@ -624,7 +636,9 @@ static void on_ready(void *user, struct driver *driver)
 		struct executor *e = executor_of(d, l);
 
 		next = l->next;
-		if (e && e->driver == driver && l->phase == PHASE_LAUNCHING)
+		if (l->phase == PHASE_FENCING && l->from_serial)
+			live_fence(d, l);
+		else if (e && e->driver == driver && l->phase == PHASE_LAUNCHING)
 			live_resolve(d, l);
 		else if ((!e || !e->driver) && l->phase == PHASE_LAUNCHING)
 			live_orphaned(d, l);
@@ -657,6 +671,7 @@ int dispatch_new(struct store *store, struct fleet *fleet, const char *boot_id,
 	d->fleet = fleet;
 	d->hooks = hooks;
 	d->user = user;
+	d->max_attempts = FAILOVER_ATTEMPTS_DEFAULT;
 	d->limits = (struct dispatch_limits){.log_quota_bytes = LOG_QUOTA_DEFAULT,
 					     .disk_free_bytes = INT64_MAX};
 	d->boot_id = strdup(boot_id);
@@ -726,6 +741,9 @@ int dispatch_load(struct dispatch *d, int64_t changed_ns, struct error *err)
 			live_free(l);
 			return error_oom(err);
 		}
+		r = live_recover(d, l, err);
+		if (r < 0)
+			return r;
 	}
 	return 0;
 }
@@ -759,7 +777,7 @@ void dispatch_each_live(struct dispatch *d, int64_t executor_serial,
 {
 	for (struct live *l = d->first; l; l = l->next)
 		if (l->visible && !l->finished &&
-		    (executor_serial == 0 || l->row.executor_serial == executor_serial) &&
+		    (executor_serial == 0 || l->counted == executor_serial) &&
 		    !fn(user, &l->row))
 			return;
 }

@@ -32,6 +32,15 @@ struct store_tx;
 /* A chosen id: [a-z0-9][a-z0-9._-]*, at most this long, and not in the form of an automatic one. */
 #define SESSION_ID_MAX 64
 
+/* A session that looks for another executor. Everything is borrowed for the call. */
+struct dispatch_placing {
+	const struct session *session; /* with its spec, requirements and groups */
+	const struct spec *spec;
+	const uint32_t *groups;
+	size_t n_groups;
+	const char *avoid; /* the executor that it lost: chosen only when nobody else takes it */
+};
+
 struct dispatch_hooks {
 	/* A session's state changed (also its first appearance, and its end). */
 	void (*changed)(void *user, uint32_t serial);
@@ -54,6 +63,19 @@ struct dispatch_hooks {
 	void (*mend)(void *user, uint32_t serial, uint64_t log_quota_bytes);
 	/* Removes what the drivers keep of a forgotten session; may take its time elsewhere. */
 	void (*forget)(void *user, uint32_t serial);
+	/*
+	 * Chooses another executor for a session that lost its own: one that takes it, now. Errors as
+	 * placement_select(); the session then waits, and shows the reason.
+	 */
+	int (*place)(void *user, const struct dispatch_placing *placing, struct executor **ret,
+		     struct error *err);
+	/*
+	 * A session stopped being in flight on one executor (from, 0: on none) and began on another one
+	 * (to, 0: on none).
+	 */
+	void (*moved)(void *user, const struct session *s, int64_t from, int64_t to);
+	/* It is at its next attempt. */
+	void (*attempted)(void *user, const struct session *s);
 };
 
 /* What new sessions are measured against. The hub keeps it up to date, from its settings and the disk. */
@@ -145,6 +167,26 @@ void dispatch_answered(struct dispatch *d, uint32_t serial);
 int dispatch_signal(struct dispatch *d, uint32_t serial, const struct signal_key *key,
 		    enum signal_kind signal, executor_signal_fn *done, void *user,
 		    struct error *err);
+
+/*
+ * Failover (core/failover.h). dispatch_tick() claims what is in flight on unreachable executors, and
+ * places what waits for one; the supervisor calls these when it knows earlier.
+ */
+void dispatch_executor_lost(struct dispatch *d, int64_t executor_serial);
+void dispatch_executor_fit(struct dispatch *d);
+
+/* failover.max_attempts; from 0 to FAILOVER_ATTEMPTS_MAX. */
+void dispatch_set_max_attempts(struct dispatch *d, int64_t max_attempts);
+
+/*
+ * `retry`: lets a quarantined session go on, and looks for an executor now. done() follows. EINVAL for
+ * a session that does not wait for one.
+ */
+int dispatch_retry(struct dispatch *d, uint32_t serial, uint32_t uid, executor_signal_fn *done,
+		   void *user, struct error *err);
+
+/* Whether a session is in flight on that executor. */
+bool dispatch_in_flight_on(struct dispatch *d, uint32_t serial, int64_t executor_serial);
 
 /* Forgets a finished session: the writer's part, and the loop's. */
 int dispatch_apply_remove(struct store_tx *tx, uint32_t serial, uid_t uid, int64_t at_ns,

@@ -1,4 +1,7 @@
-/* Shared by dispatch.c (asking and answering) and dispatch_live.c (what happens to a session). */
+/*
+ * Shared by dispatch.c (asking and answering), dispatch_live.c (what happens to a session),
+ * dispatch_attempt.c (its way away from an executor) and dispatch_place.c (its way to another one).
+ */
 #ifndef CLOOP_CORE_DISPATCH_INTERNAL_H
 #define CLOOP_CORE_DISPATCH_INTERNAL_H
 
@@ -13,6 +16,10 @@ enum phase {
 	PHASE_MENDING,        /* lost; its log is being made whole */
 	PHASE_FINISHED,       /* its end is being written */
 	PHASE_TAKING_BACK,    /* could not be started: its row is being removed */
+	PHASE_CLAIMING,       /* its executor is being given up */
+	PHASE_FENCING,        /* what its earlier attempt left is being ended */
+	PHASE_UNPLACED,       /* waits for an executor, or for an operator */
+	PHASE_PLACING,        /* an executor was chosen, and is being written down */
 };
 
 struct start_waiter {
@@ -46,6 +53,22 @@ struct live {
 	char *lost_reason;             /* PHASE_MENDING */
 	struct error start_error;      /* PHASE_TAKING_BACK */
 	struct live *prev, *next;
+
+	int64_t counted; /* the executor that it is in flight on; 0: none */
+
+	/* Its way to another executor (dispatch_attempt.c). */
+	enum phase before;    /* PHASE_CLAIMING: what it goes back to when the claim fails */
+	char *from;           /* the executor that was given up; NULL: never */
+	int64_t from_serial;  /* 0 when it needs no end there any more */
+	int64_t from_attempt;
+	bool giving_up;       /* ends as failed when it is fenced; row.error says why */
+	bool quarantined;     /* waits for an operator */
+	bool claim_lost;      /* somebody else moves it */
+	bool start_known, end_known; /* reported while it was claimed, or not yet written */
+	struct executor_started start;
+	struct executor_exit end;
+	char *end_reason;     /* what end.reason points to */
+	bool end_unwritten;   /* could not be committed yet: tried again */
 };
 
 /* A finished session that somebody looked at. */
@@ -63,6 +86,8 @@ struct dispatch {
 	size_t n_live;
 	int64_t last_serial;
 	int64_t changed_ns;
+	int64_t max_attempts; /* failover.max_attempts */
+	int64_t place_after;  /* the session that a tick placed last; they take turns */
 	struct dispatch_limits limits;
 
 	struct session cache[SESSION_CACHE]; /* by serial; serial 0: empty */
@@ -101,6 +126,55 @@ void live_send_signals(struct dispatch *d, struct live *l);
 
 /* Tells those who wait to signal it that it has ended (err NULL), or never ran. */
 void live_answer_signals(struct live *l, const struct error *err);
+
+/* What a session becomes by that end, and the sentence for it; the caller frees it. */
+enum session_state executor_exit_state(const struct executor_exit *ended);
+char *executor_exit_text(const struct executor_exit *ended);
+
+/* Makes it in flight on that executor (0: on none) and no other. */
+void live_count(struct dispatch *d, struct live *l, int64_t executor_serial);
+
+/* --- dispatch_attempt.c --- */
+
+/* After a start of the hub: where a session that was on its way to another executor goes on. */
+int live_recover(struct dispatch *d, struct live *l, struct error *err);
+
+/* What its driver reports of a session in PHASE_CLAIMING or PHASE_FENCING. True: it was for that. */
+bool live_moving_started(struct dispatch *d, struct live *l, const struct executor_started *started);
+bool live_moving_failed(struct dispatch *d, struct live *l, const struct error *err);
+bool live_moving_ended(struct dispatch *d, struct live *l, const struct executor_exit *ended);
+
+/* Goes on with ending what the earlier attempt left. The driver is ready. */
+void live_fence(struct dispatch *d, struct live *l);
+
+/* Once a second: what could not be done before. */
+void live_moving_tick(struct dispatch *d);
+
+/* --- dispatch_place.c --- */
+
+/* Looks for an executor for a session that has none. */
+void live_place(struct dispatch *d, struct live *l);
+
+/* Looks for one for some of those that wait, taking turns. */
+void live_place_waiting(struct dispatch *d);
+
+/* It has none for now. */
+void live_wait_for_executor(struct dispatch *d, struct live *l);
+
+/* Whether it was signalled on its way: then it has ended, with that. */
+bool live_ended_by_signal(struct dispatch *d, struct live *l);
+
+/* A signal to a session that no driver has: its end. */
+void live_signal_unplaced(struct dispatch *d, struct live *l, enum signal_kind signal);
+
+/* Makes it in flight elsewhere, and lets the lists know. */
+void live_count_as(struct dispatch *d, struct live *l, int64_t executor_serial);
+
+/* Replaces one of its texts by a copy; without memory the old one stays. */
+void live_set_text(char **place_of, const char *text);
+
+/* Numbers of supplementary groups out of the row's text; the caller frees them. */
+size_t dispatch_parse_groups(const char *text, uint32_t **ret);
 
 /* Tells those who wait for a start that it has happened. */
 void dispatch_answer_resolved(struct live *l);

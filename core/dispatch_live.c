@@ -208,7 +208,20 @@ static void set_error(struct live *l, const char *text)
 	l->row.error = copy;
 }
 
-static void describe_end(struct live *l, const struct executor_exit *ended)
+enum session_state executor_exit_state(const struct executor_exit *ended)
+{
+	switch (ended->cause) {
+	case SESSION_CAUSE_EXIT:
+		return SESSION_EXITED;
+	case SESSION_CAUSE_START:
+	case SESSION_CAUSE_LOST:
+		return SESSION_FAILED;
+	default:
+		return SESSION_KILLED;
+	}
+}
+
+char *executor_exit_text(const struct executor_exit *ended)
 {
 	char text[128];
 
@@ -218,31 +231,33 @@ static void describe_end(struct live *l, const struct executor_exit *ended)
 
 		(void)snprintf(text, sizeof(text), "ended by signal %d (%s%s)", ended->signal,
 			       name ? "SIG" : "unknown", name ? name : "");
-		set_error(l, text);
-		break;
+		return strdup(text);
 	}
 	case SESSION_CAUSE_TIMEOUT:
-		set_error(l, "killed when its timeout was reached");
-		break;
+		return strdup("killed when its timeout was reached");
 	case SESSION_CAUSE_OOM:
-		set_error(l, "killed because it ran out of memory");
-		break;
+		return strdup("killed because it ran out of memory");
 	default:
-		set_error(l, ended->reason ? ended->reason : "");
-		break;
+		return strdup(ended->reason ? ended->reason : "");
 	}
+}
+
+static void describe_end(struct live *l, const struct executor_exit *ended)
+{
+	char *text = executor_exit_text(ended);
+
+	if (!text)
+		return;
+	free(l->row.error);
+	l->row.error = text;
 }
 
 void live_finish(struct dispatch *d, struct live *l, const struct executor_exit *ended)
 {
-	struct executor *e = fleet_get(d->fleet, l->row.executor_serial);
-
 	l->phase = PHASE_FINISHED;
 	l->finished = true;
 	l->row.cause = ended->cause;
-	l->row.state = ended->cause == SESSION_CAUSE_EXIT                                           ? SESSION_EXITED
-		       : ended->cause == SESSION_CAUSE_START || ended->cause == SESSION_CAUSE_LOST ? SESSION_FAILED
-												   : SESSION_KILLED;
+	l->row.state = executor_exit_state(ended);
 	l->row.exit_code = ended->cause == SESSION_CAUSE_EXIT ? ended->exit_code : -1;
 	l->row.signal = ended->signal;
 	l->row.finished_at_ns = ended->finished_at_ns;
@@ -257,18 +272,16 @@ void live_finish(struct dispatch *d, struct live *l, const struct executor_exit 
 		set_error(l, "the machine was restarted while it ran");
 	else
 		describe_end(l, ended);
-	if (e) {
-		e->inflight--;
-		e->inflight_ns = clock_now_ns();
-	}
+	int64_t executor = l->counted;
+	live_count(d, l, 0);
 	dispatch_say(d, l, session_state_name(l->row.state), l->row.error);
 
 	live_answer_signals(l, NULL); /* whoever waited to signal it has what he wanted */
 	write_state(d, l, true);
 	uint32_t serial = (uint32_t)l->row.serial;
-	int64_t executor = l->row.executor_serial;
 	d->hooks->changed(d->user, serial);
-	d->hooks->inflight(d->user, executor);
+	if (executor)
+		d->hooks->inflight(d->user, executor);
 }
 
 static void lost(struct dispatch *d, struct live *l, const char *reason)
@@ -326,6 +339,7 @@ void dispatch_tick(struct dispatch *d)
 			live_resolve(d, l);
 		}
 	}
+	live_moving_tick(d);
 }
 
 /* --- signals -------------------------------------------------------------------------------- */
@@ -388,6 +402,10 @@ int dispatch_signal(struct dispatch *d, uint32_t serial, const struct signal_key
 		return 0;
 	case PHASE_TAKING_BACK:
 		return error_set(err, ESTALE, "the session could not be started and is being removed");
+	case PHASE_UNPLACED:
+		live_signal_unplaced(d, l, signal);
+		done(user, 0, NULL);
+		return 0;
 	case PHASE_LAUNCHING:
 		/* A launch may hang (a directory on a dead server): that it can be killed is all the
 		 * more important. */

@@ -30,6 +30,7 @@ static void executor_free(struct executor *e)
 {
 	executor_record_clear(&e->record);
 	executor_config_clear(&e->config);
+	free(e->probe_failure);
 	free(e);
 }
 
@@ -530,12 +531,16 @@ int fleet_change_apply(struct store_tx *tx, struct fleet_change *c, struct error
 /* --- changes: the loop's part --------------------------------------------------------------- */
 
 /* What a probe can change; the config is as it was. */
-static void executor_take_health(struct executor *e, struct executor_record *record)
+static void executor_take_health(struct executor *e, struct fleet_change *c)
 {
 	const struct executor_record_health before = e->record.health;
 
-	e->record.health = record->health;
-	record->health = before;
+	e->record.health = c->after.health;
+	c->after.health = before;
+	free(e->probe_failure);
+	e->probe_failure = NULL;
+	if (e->record.health.consecutive_failures > 0)
+		e->probe_failure = take_ptr(c->reason);
 }
 
 void fleet_changed(struct fleet *r, struct fleet_change *c)
@@ -558,7 +563,7 @@ void fleet_changed(struct fleet *r, struct fleet_change *c)
 			r->changed_ns = c->at_ns;
 	} else if (found && r->list[at]->record.serial == c->serial) {
 		if (c->kind == FLEET_PROBED)
-			executor_take_health(r->list[at], &c->after);
+			executor_take_health(r->list[at], c);
 		else
 			executor_set_record(r, r->list[at], &c->after);
 	}

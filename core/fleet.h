@@ -30,6 +30,7 @@ struct executor {
 	struct executor_record record; /* name is the id */
 	struct executor_config config;
 	struct driver *driver; /* NULL: no accepted config, or of a kind that this build lacks */
+	char *probe_failure;   /* what the last probe found; NULL: nothing wrong, or not known */
 	uint64_t inflight;     /* pending and running sessions */
 	int64_t inflight_ns;   /* when that changed last; 0: not since the daemon looks */
 	bool removing;         /* its removal is being committed: takes no work any more */

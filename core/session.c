@@ -4,6 +4,7 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "core/attempt.h"
 #include "core/store/query.h"
 
 static const char *const state_names[] = {
@@ -36,6 +37,23 @@ bool session_state_live(enum session_state state)
 bool session_state_finished(enum session_state state)
 {
 	return state == SESSION_EXITED || state == SESSION_FAILED || state == SESSION_KILLED;
+}
+
+int session_read_words(struct store_query *q, int state_column, enum session_state *ret_state,
+		       int cause_column, enum session_cause *ret_cause, struct error *err)
+{
+	size_t state = 0, cause = 0;
+	int r = store_query_column_word(q, state_column, state_names, ARRAY_SIZE(state_names), &state,
+					err);
+
+	if (r == 0)
+		r = store_query_column_word(q, cause_column, cause_names, ARRAY_SIZE(cause_names),
+					    &cause, err);
+	if (r < 0)
+		return r;
+	*ret_state = (enum session_state)state;
+	*ret_cause = (enum session_cause)cause;
+	return 0;
 }
 
 void session_clear(struct session *s)
@@ -138,18 +156,12 @@ static int read_session(struct store_query *q, struct session *ret, struct error
 		{29, &s.groups},
 	};
 
-	size_t state = 0, cause = 0;
-	int r = store_query_column_word(q, 6, state_names, ARRAY_SIZE(state_names), &state, err);
+	int r = session_read_words(q, 6, &s.state, 7, &s.cause, err);
 
-	if (r == 0)
-		r = store_query_column_word(q, 7, cause_names, ARRAY_SIZE(cause_names), &cause,
-					    err);
 	for (size_t i = 0; r == 0 && i < ARRAY_SIZE(texts); i++)
 		r = store_query_column_dup(q, texts[i].column, texts[i].text, err);
 	if (r < 0)
 		return r;
-	s.state = (enum session_state)state;
-	s.cause = (enum session_cause)cause;
 	*ret = s;
 	s = (struct session){0};
 	return 0;
@@ -199,7 +211,7 @@ int session_insert(struct store_tx *tx, const struct session *s, struct error *e
 	r = store_query_run(&q, err);
 	if (r == -EEXIST)
 		return insert_conflict(tx, s, err);
-	return r < 0 ? r : 0;
+	return r < 0 ? r : attempt_record(tx, s->serial, s->created_at_ns, err);
 }
 
 /* A conditional UPDATE changed nothing: why? */
@@ -219,7 +231,8 @@ static int claim_refusal(struct store_tx *tx, int64_t serial, const char *claim_
 			 session_state_name(s.state));
 }
 
-static int run_claimed(struct store_query *q, int64_t serial, const char *claim_token,
+/* at_ns: when the attempt that the session is at now came to be, if there is no row of it yet. */
+static int run_claimed(struct store_query *q, int64_t serial, const char *claim_token, int64_t at_ns,
 		       struct error *err)
 {
 	store_query_int(q, serial);
@@ -228,25 +241,28 @@ static int run_claimed(struct store_query *q, int64_t serial, const char *claim_
 
 	if (r == 0)
 		return claim_refusal(q->tx, serial, claim_token, err);
-	return r < 0 ? r : 0;
+	return r < 0 ? r : attempt_record(q->tx, serial, at_ns, err);
 }
 
 #define WHERE_CLAIMED " WHERE serial = ? AND claim_token = ? AND "
 
 int session_place(struct store_tx *tx, int64_t serial, const char *claim_token,
-		  const char *executor, int64_t executor_serial, struct error *err)
+		  const struct session_placement *placement, struct error *err)
 {
 	AUTO_QUERY struct store_query q = {0};
 	int r = store_query_begin(&q, tx,
 				  "UPDATE session SET executor = ?, executor_serial = ?, "
-				  "error = ''" WHERE_CLAIMED "state = 'pending'",
+				  "handle_id = ?, boot_id = ?, error = ''" WHERE_CLAIMED
+				  "state = 'pending' AND executor_serial = 0",
 				  err);
 
 	if (r < 0)
 		return r;
-	store_query_text(&q, executor);
-	store_query_int(&q, executor_serial);
-	return run_claimed(&q, serial, claim_token, err);
+	store_query_text(&q, placement->executor);
+	store_query_int(&q, placement->executor_serial);
+	store_query_text(&q, placement->handle_id);
+	store_query_text(&q, placement->boot_id);
+	return run_claimed(&q, serial, claim_token, 0, err);
 }
 
 int session_set_running(struct store_tx *tx, int64_t serial, const char *claim_token,
@@ -266,7 +282,7 @@ int session_set_running(struct store_tx *tx, int64_t serial, const char *claim_t
 	store_query_text(&q, running->boot_id);
 	store_query_int(&q, running->started_at_ns);
 	store_query_int(&q, running->deadline_ns);
-	return run_claimed(&q, serial, claim_token, err);
+	return run_claimed(&q, serial, claim_token, running->started_at_ns, err);
 }
 
 int session_set_finished(struct store_tx *tx, int64_t serial, const char *claim_token,
@@ -297,7 +313,7 @@ int session_set_finished(struct store_tx *tx, int64_t serial, const char *claim_
 	store_query_int(&q, finished->log_bytes);
 	store_query_int(&q, finished->log_dropped_bytes);
 	store_query_int(&q, finished->answered);
-	return run_claimed(&q, serial, claim_token, err);
+	return run_claimed(&q, serial, claim_token, finished->finished_at_ns, err);
 }
 
 int session_set_pending(struct store_tx *tx, int64_t serial, const char *claim_token,
@@ -312,6 +328,8 @@ int session_set_pending(struct store_tx *tx, int64_t serial, const char *claim_t
 		"deadline = 0" WHERE_CLAIMED SESSION_LIVE,
 		err);
 
+	if (r >= 0)
+		r = attempt_moved(tx, serial, requeue->at_ns, err);
 	if (r < 0)
 		return r;
 	store_query_text(&q, requeue->new_token);
@@ -319,7 +337,23 @@ int session_set_pending(struct store_tx *tx, int64_t serial, const char *claim_t
 	store_query_int(&q, requeue->executor_serial);
 	store_query_text(&q, requeue->boot_id);
 	store_query_text(&q, requeue->error);
-	return run_claimed(&q, serial, claim_token, err);
+	return run_claimed(&q, serial, claim_token, requeue->at_ns, err);
+}
+
+int session_give_up(struct store_tx *tx, int64_t serial, const char *claim_token,
+		    const char *new_token, const char *error, int64_t at_ns, struct error *err)
+{
+	AUTO_QUERY struct store_query q = {0};
+	int r = store_query_begin(
+		&q, tx, "UPDATE session SET claim_token = ?, error = ?" WHERE_CLAIMED SESSION_LIVE, err);
+
+	if (r >= 0)
+		r = attempt_moved(tx, serial, at_ns, err);
+	if (r < 0)
+		return r;
+	store_query_text(&q, new_token);
+	store_query_text(&q, error);
+	return run_claimed(&q, serial, claim_token, at_ns, err);
 }
 
 static int absent(struct error *err, int64_t serial)
@@ -339,7 +373,7 @@ int session_set_error(struct store_tx *tx, int64_t serial, const char *error, st
 	r = store_query_run(&q, err);
 	if (r == 0)
 		return absent(err, serial);
-	return r < 0 ? r : 0;
+	return r < 0 ? r : attempt_record(tx, serial, 0, err);
 }
 
 int session_delete(struct store_tx *tx, int64_t serial, struct error *err)
@@ -353,7 +387,7 @@ int session_delete(struct store_tx *tx, int64_t serial, struct error *err)
 	r = store_query_run(&q, err);
 	if (r == 0)
 		return absent(err, serial);
-	return r < 0 ? r : 0;
+	return r < 0 ? r : attempt_forget(tx, serial, err);
 }
 
 /* The one row of a query whose parameters are bound: 1, 0 when there is none. */

@@ -20,6 +20,7 @@
 #include "core/error.h"
 #include "core/owner.h"
 
+struct store_query;
 struct store_tx;
 
 /* The reference's State. A pending or running session is *live*. */
@@ -49,6 +50,10 @@ const char *session_cause_name(enum session_cause cause);
 bool session_state_live(enum session_state state);
 /* exited, failed or killed. */
 bool session_state_finished(enum session_state state);
+
+/* The two of a row that has them in these columns. -EIO for a word that is none. */
+int session_read_words(struct store_query *q, int state_column, enum session_state *ret_state,
+		       int cause_column, enum session_cause *ret_cause, struct error *err);
 
 struct session {
 	int64_t serial; /* part of node ids; never given out twice */
@@ -110,9 +115,15 @@ int session_insert(struct store_tx *tx, const struct session *s, struct error *e
  * token, -EALREADY when it is not in a state that the change starts from (finished already).
  */
 
+struct session_placement {
+	const char *executor;
+	int64_t executor_serial;
+	const char *handle_id; /* of the attempt that it is at */
+	const char *boot_id;   /* of this hub's machine: it may launch only in this boot */
+};
 /* Names the executor of a pending session that had none, and clears its error. */
 int session_place(struct store_tx *tx, int64_t serial, const char *claim_token,
-		  const char *executor, int64_t executor_serial, struct error *err);
+		  const struct session_placement *placement, struct error *err);
 
 struct session_running {
 	const char *handle_id;
@@ -148,6 +159,7 @@ struct session_requeue {
 	int64_t executor_serial;
 	const char *boot_id; /* of this hub's machine: it may launch only in this boot */
 	const char *error;   /* why it waits; "" when it is placed */
+	int64_t at_ns;
 };
 /*
  * The reference's ClaimRequeue: pending or running → pending under a new token and the next attempt
@@ -156,6 +168,13 @@ struct session_requeue {
  */
 int session_set_pending(struct store_tx *tx, int64_t serial, const char *claim_token,
 			const struct session_requeue *requeue, struct error *err);
+
+/*
+ * A pending or running session stays so, under a new token and with this error: it is not moved any
+ * more, and ends as failed when what runs of it has been ended.
+ */
+int session_give_up(struct store_tx *tx, int64_t serial, const char *claim_token,
+		    const char *new_token, const char *error, int64_t at_ns, struct error *err);
 
 /* The reason that `error` shows, in any state. -ENOENT. */
 int session_set_error(struct store_tx *tx, int64_t serial, const char *error, struct error *err);

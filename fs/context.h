@@ -29,6 +29,7 @@ struct hub {
 	struct follow *follow;
 	struct logs *logs;
 	struct watch *watch;
+	struct supervise *supervise;
 	struct settings *settings;
 	struct config_dir *config_dir;
 	struct retention *retention;

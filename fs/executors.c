@@ -17,6 +17,9 @@
 #include "fs/config_scan.h"
 #include "fs/context.h"
 #include "fs/live.h"
+#include "fs/probe.h"
+#include "fs/supervise.h"
+#include "fs/failover.h"
 #include "fs/fleet_change.h"
 #include "fs/start.h"
 #include "fs/tables.h"
@@ -175,6 +178,7 @@ struct fleet_change *fleet_change_begin(struct change *c, enum fleet_change_kind
 		rc->at_ns = clock_now_ns();
 		rc->name = strdup(name);
 		rc->reason = strdup("");
+		rc->policy = supervise_config(c->hub)->policy;
 		c->data = rc;
 		c->data_free = free_fleet_change;
 	}
@@ -197,6 +201,7 @@ void fleet_change_done(struct hub *hub, struct fleet_change *rc)
 	const struct node list = {.kind = NODE_EXECUTORS};
 
 	fleet_changed(hub->fleet, rc);
+	failover_fleet_changed(hub, rc);
 	hub_event(hub);
 	watch_modified(hub, root_node("default_id"));
 	if (fleet_changed_ns(hub->fleet) > area_header(hub->area)->executors_ns)
@@ -499,7 +504,8 @@ static const struct node_file executor_files[] = {
 		"or `drain [reason]` to refuse new work with EBUSY, `uncordon` to take it again; running "
 		"work goes on."},
 	{.name = "health", .type = FILE_TEXT, .mode = 0444, .owner = OWNER_ROOT, .render = render_health,
-	 .doc = "JSON: the state with its reason and since when."},
+	 .changed = probe_changed,
+	 .doc = "JSON: the state with its reason and since when, and when it was probed."},
 	{.name = "start", .type = FILE_TRANSACTION, .mode = 0660, .owner = OWNER_CLOOP,
 	 .execute = execute_start,
 	 .doc = "Write a spec in JSON to start it; reads as {\"session\",\"handle\"}, or as the refusal."},
@@ -514,6 +520,10 @@ static const struct node_file executor_files[] = {
 	 .render = render_config_error,
 	 .doc = "What is wrong with its file in executors.d, in one sentence, while an earlier version is in "
 		"force; else empty."},
+	{.name = "probe", .type = FILE_CONTROL, .mode = 0664, .owner = OWNER_ADMIN, .clone = true,
+	 .render = probe_render, .changed = probe_changed, .command = probe_command,
+	 .doc = "Write `now` to probe it; the write returns when that is done, and fails with what is wrong. "
+		"Reads as the last result: ok or failed, when, and why."},
 };
 
 const struct node_dir executor_dir = {
@@ -547,8 +557,7 @@ static int executor_sessions_lookup(struct hub *hub, uint32_t serial, const char
 
 	if (dispatch_find(hub->dispatch, name, &found) < 0)
 		return -ENOENT;
-	const struct session *s = dispatch_get(hub->dispatch, found);
-	if (!s || s->executor_serial != serial || !session_state_live(s->state))
+	if (!dispatch_in_flight_on(hub->dispatch, found, serial))
 		return -ENOENT;
 	*ret = (struct node){.kind = NODE_EXECUTOR_SESSION, .serial = found, .file = 1};
 	return 0;

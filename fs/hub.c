@@ -26,13 +26,16 @@
 #include "drivers/shim/log_writer.h"
 #include "drivers/shim/session_dir.h"
 #include "fs/area.h"
+#include "fs/attempts.h"
 #include "fs/change.h"
 #include "fs/config_dir.h"
 #include "fs/context.h"
+#include "fs/failover.h"
 #include "fs/follow.h"
 #include "fs/logs.h"
 #include "fs/retention.h"
 #include "fs/settings.h"
+#include "fs/supervise.h"
 #include "fs/transaction.h"
 #include "fs/tree.h"
 #include "fs/watch.h"
@@ -114,10 +117,13 @@ static void session_changed(void *user, uint32_t serial)
 {
 	struct hub *hub = user;
 	const struct session *s = dispatch_get(hub->dispatch, serial);
+	struct node attempt;
 
 	logs_forget(hub, serial); /* a launch that is tried again makes another folder */
 	watch_modified_all(hub, (struct node){.kind = NODE_SESSION, .serial = serial});
-	if (s && session_state_finished(s->state))
+	if (s && attempt_node(hub, serial, s->attempt, &attempt) == 0)
+		watch_modified_all(hub, attempt);
+	if (s && session_state_finished(s->state) && s->executor_serial)
 		watch_deleted(hub, links_of(s->executor_serial), s->name, link_node(serial));
 	follow_wake(hub, NODE_LIVE_SESSION, serial);
 }
@@ -157,6 +163,22 @@ static void inflight_changed(void *user, int64_t executor_serial)
 	watch_modified_all(hub, dir);
 	follow_wake(hub, NODE_LIVE_EXECUTOR, (uint32_t)executor_serial);
 	config_dir_inflight(hub, executor_serial);
+}
+
+static int place_elsewhere(void *user, const struct dispatch_placing *placing, struct executor **ret,
+			   struct error *err)
+{
+	return failover_place(user, placing, ret, err);
+}
+
+static void session_moved(void *user, const struct session *s, int64_t from, int64_t to)
+{
+	failover_moved(user, s, from, to);
+}
+
+static void session_attempted(void *user, const struct session *s)
+{
+	failover_attempted(user, s);
 }
 
 static void say(void *user, const char *line)
@@ -356,6 +378,7 @@ static void on_tick(uv_timer_t *timer)
 	struct process *p = timer->data;
 	struct hub *hub = &p->hub;
 
+	failover_tick(hub);
 	dispatch_tick(hub->dispatch);
 	follow_tick(hub);
 	config_dir_tick(hub);
@@ -503,6 +526,9 @@ static const struct dispatch_hooks hooks = {
 	.log = say,
 	.mend = mend,
 	.forget = forget,
+	.place = place_elsewhere,
+	.moved = session_moved,
+	.attempted = session_attempted,
 };
 
 static int boot_text(char ret[static 2 * BOOT_ID_BYTES + 1], struct error *err)
@@ -574,6 +600,8 @@ static int prepare_tree(struct process *p, struct error *err)
 		r = logs_new(hub, p->sessions_fd, &hub->logs, err);
 	if (r >= 0)
 		r = watch_new(hub, &hub->watch, err);
+	if (r >= 0)
+		r = supervise_new(hub, &hub->supervise, err);
 	if (r >= 0 && transaction_init(hub) < 0)
 		r = error_oom(err);
 	return r < 0 ? r : wire_new(hub, &tree_ops, &hub->wire, err);
@@ -648,6 +676,7 @@ static int serve(struct process *p, struct error *err)
 	await_launcher(hub);
 	if (hub->exiting)
 		return hub->exit_status;
+	supervise_start(hub);
 	tell_keeper(hub->options, KEEPER_HUB_READY, "");
 	(void)uv_run(&hub->loop, UV_RUN_DEFAULT);
 	return hub->exit_status;
@@ -668,6 +697,7 @@ static void tear_down(struct process *p)
 {
 	struct hub *hub = &p->hub;
 
+	supervise_stop(hub);
 	if (hub->wire)
 		wire_stop(hub->wire);
 	hub->store = store_free(hub->store);
@@ -678,6 +708,7 @@ static void tear_down(struct process *p)
 	(void)uv_run(&hub->loop, UV_RUN_DEFAULT);
 	(void)uv_loop_close(&hub->loop);
 
+	hub->supervise = supervise_free(hub->supervise);
 	hub->watch = watch_free(hub->watch);
 	hub->logs = logs_free(hub->logs);
 	hub->dispatch = dispatch_free(hub->dispatch);

@@ -6,6 +6,7 @@
 
 #include "core/clock.h"
 #include "core/owner.h"
+#include "fs/attempts.h"
 #include "fs/context.h"
 #include "fs/tables.h"
 #include "fs/transaction.h"
@@ -63,6 +64,8 @@ const struct node_dir *node_dir(enum node_kind kind)
 		[NODE_LIVE_SESSIONS] = &live_sessions_dir,
 		[NODE_LIVE_SESSION] = &live_session_dir,
 		[NODE_POLICY] = &policy_dir,
+		[NODE_ATTEMPTS] = &attempts_dir,
+		[NODE_ATTEMPT] = &attempt_dir,
 	};
 
 	return kind < NODE_KINDS ? dirs[kind] : NULL;
@@ -247,10 +250,29 @@ int node_render(struct hub *hub, struct node node, uid_t uid, struct buf *out)
 	return r < 0 ? r : out->failed;
 }
 
+struct node node_parent(struct hub *hub, struct node dir)
+{
+	switch (dir.kind) {
+	case NODE_EXECUTOR:
+		return (struct node){.kind = NODE_EXECUTORS};
+	case NODE_EXECUTOR_SESSIONS:
+		return (struct node){.kind = NODE_EXECUTOR, .serial = dir.serial};
+	case NODE_SESSION:
+		return (struct node){.kind = NODE_SESSIONS};
+	case NODE_ATTEMPTS:
+		return (struct node){.kind = NODE_SESSION, .serial = dir.serial};
+	case NODE_ATTEMPT:
+		return attempt_parent(hub, dir.serial);
+	default:
+		return (struct node){.kind = NODE_ROOT};
+	}
+}
+
 int node_path(struct hub *hub, struct node node, struct buf *out)
 {
 	const struct node_dir *dir = node_dir(node.kind);
 	const struct node_file *file = node_file(node);
+	unsigned nth = 0;
 
 	if (!dir)
 		return -ENOENT;
@@ -259,7 +281,8 @@ int node_path(struct hub *hub, struct node node, struct buf *out)
 			buf_append(out, p, 1);
 			continue;
 		}
-		int r = dir->name(hub, node.serial, out);
+		int r = dir->nth_name ? dir->nth_name(hub, node.serial, nth++, out)
+				      : dir->name(hub, node.serial, out);
 		if (r < 0)
 			return r;
 		p = strchr(p, '>');

@@ -41,6 +41,8 @@ enum node_kind {
 	NODE_LIVE_SESSIONS,
 	NODE_LIVE_SESSION,
 	NODE_POLICY,
+	NODE_ATTEMPTS, /* serial: the session's */
+	NODE_ATTEMPT,  /* serial: the attempt's own */
 	NODE_KINDS,
 };
 
@@ -172,6 +174,9 @@ struct node_dir {
 	/* The name that stands for <…> in path. NULL: path holds none. */
 	int (*name)(struct hub *hub, uint32_t serial, struct buf *out);
 
+	/* The same where path holds more than one: the nth, from 0. */
+	int (*nth_name)(struct hub *hub, uint32_t serial, unsigned nth, struct buf *out);
+
 	/* Dynamic children. NULL: none. -ENOENT when there is none of that name. */
 	int (*lookup)(struct hub *hub, uint32_t serial, const char *name, struct node *ret);
 
@@ -203,6 +208,9 @@ struct node node_row(struct node dir, uint8_t row);
 
 /* The file type bits (S_IFMT). */
 mode_t node_type(struct node node);
+
+/* The directory that a directory is in. */
+struct node node_parent(struct hub *hub, struct node dir);
 
 /* The path below the mount, without a leading slash ("" for the root). */
 int node_path(struct hub *hub, struct node node, struct buf *out);

@@ -61,7 +61,7 @@ static bool status_session(void *user, const struct session *s)
 
 	if (ctx->n++ == STATUS_SESSIONS)
 		return false;
-	buf_printf(ctx->out, "%-24s %-16s %-8s %8u %8lld %8llds\n", s->name, s->executor,
+	buf_printf(ctx->out, "%-24s %-16s %-8s %8u %8lld %8llds\n", s->name, s->executor[0] ? s->executor : "-",
 		   session_state_name(s->state), s->uid, (long long)s->pid,
 		   (long long)((ctx->now_ns - since) / CLOCK_NS_PER_S));
 	return true;

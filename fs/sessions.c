@@ -104,8 +104,17 @@ static int render_executor(const struct view *v, struct buf *out)
 
 	if (!row)
 		return -ESTALE;
+	if (!row->executor[0])
+		return -ENOENT;
 	buf_printf(out, "../../executors/%s", row->executor);
 	return out->failed;
+}
+
+static bool no_executor(struct hub *hub, uint32_t serial)
+{
+	const struct session *row = dispatch_get(hub->dispatch, serial);
+
+	return !row || !row->executor[0];
 }
 
 /* The blocking files are links into the directory that resolves names but lists nothing. */
@@ -144,6 +153,11 @@ static void command_signal(struct change *c, const char *word)
 				       .unique = c->unique & INT64_MAX};
 	enum signal_kind signal;
 
+	if (strcmp(word, "retry") == 0) {
+		if (dispatch_retry(c->hub->dispatch, c->node.serial, c->uid, signalled, c, &c->err) < 0)
+			change_refuse(c);
+		return;
+	}
 	if (signal_parse(word, &signal, &c->err) < 0 ||
 	    dispatch_signal(c->hub->dispatch, c->node.serial, &key, signal, signalled, c, &c->err) < 0)
 		change_refuse(c);
@@ -396,7 +410,7 @@ static const struct node_file session_files[] = {
 	{.name = "attempt", .type = FILE_TEXT, .mode = 0440, .owner = OWNER_SESSION,
 	 .render = render_attempt, .doc = "How often it was dispatched, from 1."},
 	{.name = "error", .type = FILE_TEXT, .mode = 0440, .owner = OWNER_SESSION,
-	 .render = render_error, .doc = "Why it failed or was killed, in one sentence; else empty."},
+	 .render = render_error, .doc = "Why it failed, was killed, or waits for an executor, in one sentence; else empty."},
 	{.name = "log", .type = FILE_LOG, .mode = 0440, .owner = OWNER_SESSION, .size = size_log,
 	 .pread = pread_log, .file = file_log, .changed = output_changed,
 	 .doc = "Output of both streams as it arrived; `tail -f` works. Ends with a marker line at the "
@@ -421,9 +435,13 @@ static const struct node_file session_files[] = {
 	{.name = "signal", .type = FILE_CONTROL, .mode = 0660, .owner = OWNER_SESSION, .clone = true,
 	 .render = render_signal, .command = command_signal,
 	 .doc = "Write `interrupt`, `terminate` or `kill`: reaches every process of the session. "
-		"Succeeds when it has ended already."},
-	{.name = "executor", .type = FILE_LINK, .owner = OWNER_SESSION, .fixed = true,
-	 .render = render_executor, .doc = "Link to the executor it was dispatched to."},
+		"Succeeds when it has ended already; ends one that waits for an executor. `retry` looks "
+		"for an executor now, and lets one that is quarantined go on."},
+	{.name = "executor", .type = FILE_LINK, .owner = OWNER_SESSION, .render = render_executor,
+	 .absent = no_executor,
+	 .doc = "Link to the executor it was dispatched to; absent while it waits for another one."},
+	{.name = "attempts", .type = FILE_DIR, .child = NODE_ATTEMPTS, .fixed = true,
+	 .doc = "Each dispatch of the session: executor, status and part of the log."},
 };
 
 const struct node_dir session_dir = {

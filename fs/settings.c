@@ -18,6 +18,7 @@
 #include "fs/context.h"
 #include "fs/policy.h"
 #include "fs/retention.h"
+#include "fs/supervise.h"
 #include "fs/watch.h"
 
 #define META_TEXT "hub_config"
@@ -56,9 +57,12 @@ void settings_apply(struct hub *hub)
 
 	limits->log_quota_bytes = (uint64_t)c->log_quota_bytes;
 	limits->disk_floor_bytes = c->disk_floor_bytes;
+	dispatch_set_max_attempts(hub->dispatch, c->failover_max_attempts);
 	settings_set_policy(hub, hub->settings->policy);
 	if (hub->retention)
 		retention_look(hub);
+	if (hub->supervise)
+		supervise_configure(hub, &c->supervisor);
 }
 
 void settings_status(struct hub *hub, struct buf *out)

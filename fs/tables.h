@@ -11,6 +11,8 @@ extern const struct node_dir executor_sessions_dir; /* executors.c */
 extern const struct node_dir executor_session_dir;  /* executors.c */
 extern const struct node_dir sessions_dir;          /* sessions.c */
 extern const struct node_dir session_dir;           /* sessions.c */
+extern const struct node_dir attempts_dir;          /* attempts.c */
+extern const struct node_dir attempt_dir;           /* attempts.c */
 extern const struct node_dir live_dir;              /* live.c */
 extern const struct node_dir live_executors_dir;    /* live.c */
 extern const struct node_dir live_executor_dir;     /* live.c */

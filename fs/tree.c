@@ -534,20 +534,6 @@ static bool emit(void *user, const char *name, struct node node, mode_t type, ui
 	return true;
 }
 
-static struct node parent_of(struct node dir)
-{
-	switch (dir.kind) {
-	case NODE_EXECUTOR:
-		return (struct node){.kind = NODE_EXECUTORS};
-	case NODE_EXECUTOR_SESSIONS:
-		return (struct node){.kind = NODE_EXECUTOR, .serial = dir.serial};
-	case NODE_SESSION:
-		return (struct node){.kind = NODE_SESSIONS};
-	default:
-		return (struct node){.kind = NODE_ROOT};
-	}
-}
-
 /*
  * Positions: 0 and 1 are "." and "..", then the rows, then the children. Children count from 0 in
  * their own numbering, so a position stays right when the directory changes.
@@ -563,7 +549,7 @@ static int list_dir(struct hub *hub, struct node dir, uint64_t pos, struct listi
 		pos = 1;
 	}
 	if (pos == 1) {
-		if (!emit(l, "..", parent_of(dir), S_IFDIR, 2))
+		if (!emit(l, "..", node_parent(hub, dir), S_IFDIR, 2))
 			return 0;
 		pos = 2;
 	}

@@ -73,7 +73,8 @@ int store_check(struct store *s, struct error *err)
 	const char *verdict = rc == SQLITE_ROW ? (const char *)sqlite3_column_text(stmt, 0) : NULL;
 	if (rc != SQLITE_ROW) {
 		r = look_fault(s, store_fault(&s->writer, rc, "be checked", err), err);
-	} else if (!verdict) {
+	} else if (!verdict || strstr(verdict, "error code=7")) {
+		/* A page for which there was no memory (SQLITE_NOMEM) is not damaged. */
 		r = error_oom(err);
 	} else if (strcmp(verdict, "ok") != 0) {
 		store_files_mark_suspect(s);
@@ -151,6 +152,9 @@ int store_migrate(struct store *s, struct error *err)
 static int same_object(struct store *s, sqlite3_stmt *find, const char *type, const char *name,
 		       const char *sql, struct error *err)
 {
+	/* Text of a row that is there is missing only when there was no memory for it. */
+	if (!type || !name || !sql)
+		return error_oom(err);
 	(void)sqlite3_bind_text(find, 1, type, -1, SQLITE_STATIC);
 	(void)sqlite3_bind_text(find, 2, name, -1, SQLITE_STATIC);
 	(void)sqlite3_bind_text(find, 3, sql, -1, SQLITE_STATIC);

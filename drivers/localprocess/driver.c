@@ -4,10 +4,12 @@
 
 #include "core/owner.h"
 #include "drivers/localprocess/localprocess.h"
+#include "drivers/localprocess/probe.h"
 
 struct localprocess {
 	struct driver driver; /* first: driver_ops are given this */
 	struct driver_shims *shims;
+	struct host_probes *probes;
 };
 
 static struct localprocess *of(struct driver *d)
@@ -77,6 +79,18 @@ static int send_signal(struct driver *d, uint32_t serial, uint32_t attempt,
 	return driver_shims_signal(of(d)->shims, serial, attempt, key, signal, done, user, err);
 }
 
+static int probe(struct driver *d, const struct executor_probe *probe, executor_probe_fn *done,
+		 void *user, struct error *err)
+{
+	return host_probe(of(d)->probes, probe, done, user, err);
+}
+
+static int preflight(struct driver *d, const struct executor_probe *probe,
+		     executor_preflight_fn *done, void *user, struct error *err)
+{
+	return host_preflight(of(d)->probes, probe, done, user, err);
+}
+
 static const struct driver_ops ops = {
 	.kind = KIND_LOCALPROCESS,
 	.capabilities = capabilities,
@@ -84,6 +98,8 @@ static const struct driver_ops ops = {
 	.launch = launch,
 	.adopt = adopt,
 	.signal = send_signal,
+	.probe = probe,
+	.preflight = preflight,
 };
 
 int localprocess_new(struct driver_shims *shims, struct localprocess **ret, struct error *err)
@@ -94,6 +110,17 @@ int localprocess_new(struct driver_shims *shims, struct localprocess **ret, stru
 		return error_oom(err);
 	l->driver.ops = &ops;
 	l->shims = shims;
+	const struct host_probes_options probes = {
+		.loop = driver_shims_options(shims)->loop,
+		.client = driver_shims_client(shims),
+		.sessions_fd = driver_shims_options(shims)->sessions_fd,
+		.abilities = driver_shims_options(shims)->abilities,
+	};
+	l->probes = host_probes_new(&probes);
+	if (!l->probes) {
+		free(l);
+		return error_oom(err);
+	}
 	driver_shims_add(shims, &l->driver, NULL);
 	*ret = l;
 	return 0;
@@ -101,6 +128,9 @@ int localprocess_new(struct driver_shims *shims, struct localprocess **ret, stru
 
 struct localprocess *localprocess_free(struct localprocess *l)
 {
+	if (!l)
+		return NULL;
+	l->probes = host_probes_free(l->probes);
 	free(l);
 	return NULL;
 }

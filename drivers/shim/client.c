@@ -143,7 +143,7 @@ static bool send_launches(struct shim_client *c, int *ret_error)
 static bool send_waiting(struct shim_client *c)
 {
 	int r;
-	bool waits = send_launches(c, &r) || client_run_send(c, &r);
+	bool waits = send_launches(c, &r) || client_run_send(c, &r) || client_ping_send(c, &r);
 
 	if (r == -ETOOMANYREFS || r == -ENOBUFS || r == -ENOMEM) {
 		(void)uv_timer_start(&c->connect_timer, on_connect_timer, SEND_RETRY_MS, 0);

@@ -107,7 +107,7 @@ typedef void shim_ping_fn(void *user, const struct error *err);
 /*
  * Asks whether the launcher is at work. done(user, NULL) when it answers, done(user, err) when it goes
  * away instead: from the loop, and as late as it likes when it hangs. Errors: EAGAIN (it is not there,
- * it does not read, or too many wait).
+ * or too many wait).
  */
 int shim_client_ping(struct shim_client *c, shim_ping_fn *done, void *user, struct error *err);
 

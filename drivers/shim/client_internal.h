@@ -64,6 +64,7 @@ TAILQ_HEAD(client_queue, client_session);
 struct client_ping {
 	TAILQ_ENTRY(client_ping) entry;
 	uint64_t id;
+	bool sent;
 	shim_ping_fn *done;
 	void *user;
 };
@@ -125,6 +126,8 @@ void client_run_drop_unsent(struct shim_client *c);
 void client_run_free_all(struct shim_client *c);
 
 /* ping.c */
+/* As client_run_send(). */
+bool client_ping_send(struct shim_client *c, int *ret_error);
 void client_ping_answered(struct shim_client *c, uint64_t id);
 /* The launcher is gone: all are told so when tell, and forgotten. */
 void client_ping_end_all(struct shim_client *c, bool tell);

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/field.h"
 #include "core/label.h"
 #include "core/placement.h"
 #include "core/policy.h"
@@ -48,11 +49,26 @@ static bool host_allowed(json_t *input)
 	return !json_is_false(json_object_get(input, "host_execution_allowed"));
 }
 
+/*
+ * A word that is no isolation is refused where somebody writes requirements; in a row it is one
+ * that no executor has.
+ */
 static int read_requirements(json_t *input, struct requirements *ret)
 {
-	json_t *value = json_object_get(input, "requirements");
+	json_t *value = json_object_get(input, "requirements"), *word;
+	AUTO_JSON json_t *plain = json_is_object(value) ? json_copy(value) : json_object();
+	size_t i;
 
-	return value ? requirements_from_json(value, "requirements", ret, NULL) : 0;
+	if (!plain)
+		return -ENOMEM;
+	json_object_del(plain, "allowed_isolations");
+	int r = requirements_from_json(plain, "requirements", ret, NULL);
+	if (r < 0)
+		return r;
+	json_array_foreach(json_object_get(value, "allowed_isolations"), i, word)
+		ret->allowed_isolations |=
+		1U << isolation_parse(text_or_empty(json_string_value(word)));
+	return 0;
 }
 
 static json_t *refusal_to_json(const struct placement_refusal *refusal)

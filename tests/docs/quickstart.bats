@@ -245,6 +245,15 @@ not_served() {
 	[[ $output != *removed* ]]
 }
 
+@test "uninstall stops a hub whose program is gone already" {
+	quickstart
+	rm /usr/local/sbin/cloopd
+	run -0 contrib/uninstall.sh
+	echo "$output"
+	[[ $output == *"stopped the hub"* ]]
+	[ "$(daemons)" = 0 ]
+}
+
 @test "what was kept is found by another quickstart" {
 	quickstart
 	long_runs

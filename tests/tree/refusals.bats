@@ -2,8 +2,14 @@
 
 load common
 
+# No probe changes anything while a test looks.
+hub_prepare() {
+	echo '{"supervisor":{"interval":"1d","backoff_base":"1d","backoff_max":"1d"}}' > "$D/home/etc/hub.json"
+}
+
 setup_file() {
 	hub_begin
+	eventually test -s "$M/executors/local/probe"
 	DONE=$(start "$(spec /bin/true)")
 	ended "$DONE"
 	export DONE

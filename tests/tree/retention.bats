@@ -91,7 +91,7 @@ named() {
 
 @test "a backlog goes in batches, also when a hub dies in the middle" {
 	settings '{"disk_floor_bytes":0}'
-	for i in $(seq 150); do
+	for _ in $(seq 150); do
 		start "$(spec true)" > /dev/null
 	done
 	eventually [ "$(grep -c '"type":"session.ended"' "$M/events")" -ge 150 ]

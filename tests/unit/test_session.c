@@ -190,10 +190,12 @@ static int take_step(struct store_tx *tx, void *arg, struct error *err)
 						  .log_dropped_bytes = 2};
 	const struct session_requeue requeue = {
 		.new_token = "token-2", .executor = "", .boot_id = "boot-2", .error = "no room"};
+	const struct session_placement placement = {
+		.executor = "spare", .executor_serial = 4, .handle_id = "one.2", .boot_id = "boot-3"};
 
 	switch (step->what) {
 	case PLACE:
-		return session_place(tx, 1, step->token, "spare", 4, err);
+		return session_place(tx, 1, step->token, &placement, err);
 	case RUN:
 		return session_set_running(tx, 1, step->token, &running, err);
 	case FINISH:
@@ -255,6 +257,7 @@ static void only_the_claim_changes_it(void **state)
 	assert_int_equal(session_get(store_reader(s), 1, &got, NULL), 0);
 	assert_string_equal(got.executor, "spare");
 	assert_int_equal(got.executor_serial, 4);
+	assert_string_equal(got.handle_id, "one.1"); /* as RUN says */
 	assert_int_equal(got.cause, SESSION_CAUSE_SIGNAL);
 	assert_int_equal(got.exit_code, -1);
 	assert_int_equal(got.signal, 15);

@@ -277,10 +277,12 @@ static bool opened_checked(const char *db, const char *boot)
 	struct store_options opts = help_options();
 	struct store *s = NULL;
 	struct store_stats stats;
+	struct error err = {0};
 
 	opts.boot_id = boot;
 	opts.check_bytes = -1;
-	assert_int_equal(store_open(db, &opts, &s, NULL), 0);
+	if (store_open(db, &opts, &s, &err) != 0)
+		fail_msg("%s", err.reason);
 	store_get_stats(s, &stats);
 	s = store_free(s);
 	return stats.checked;

@@ -1,0 +1,330 @@
+# Probes: what health_check says becomes the state, whoever holds the executor meanwhile.
+
+load common
+
+# Fast, without jitter; three failures to unreachable.
+hub_prepare() {
+	settings '100ms' '100ms'
+}
+
+# settings INTERVAL TIMEOUT-FREE-BACKOFF
+settings() {
+	local text
+
+	text=$(jq -nc --arg interval "$1" --arg backoff "$2" '{supervisor: {interval: $interval,
+		probe_timeout: "10s", backoff_base: $backoff, backoff_max: $backoff, jitter_fraction: 0,
+		max_concurrent_probes: 8, degrade_after: 1, unreachable_after: 3}}')
+	echo "$text" > "$D/home/etc/hub.json.new"
+	mv "$D/home/etc/hub.json.new" "$D/home/etc/hub.json"
+}
+
+setup_file() {
+	hub_begin
+}
+
+E() {
+	printf '%s\n' "$M/executors/$1"
+}
+
+# checked ID PROGRAM [JSON]: an executor whose health is what a script says.
+checked() {
+	mkdir "$(E "$1")"
+	put "$(E "$1")/config" "$(jq -nc --arg p "$2" "{kind: \"localprocess\",
+		health_check: ({argv: [\"/bin/sh\", \"-c\", \$p]} + ${3:-{\}})}")"
+}
+
+# flagged ID: healthy while the file $D/work/ID.sick is not there.
+flagged() {
+	rm -f "$D/work/$1.sick"
+	checked "$1" "[ ! -e $D/work/$1.sick ] || { echo its disk is gone >&2; exit 3; }"
+}
+
+sicken() {
+	touch "$D/work/$1.sick"
+}
+
+heal() {
+	rm "$D/work/$1.sick"
+}
+
+is() {
+	[[ $(cat "$(E "$1")/state") == "$2" ]]
+}
+
+health() {
+	jq -r "$2" "$(E "$1")/health"
+}
+
+# changes ID: the states that it went through, as events has them.
+changes() {
+	jq -r --arg id "$1" 'select(.type == "executor.state_change" and .executor_id == $id) | .to' \
+		"$M/events" | xargs
+}
+
+failed_often() {
+	(($(health "$1" .consecutive_failures) >= $2))
+}
+
+probed_since() {
+	[[ $(health "$1" '.last_probe // ""') > $2 ]]
+}
+
+@test "what has no config is not probed, what has one is" {
+	mkdir "$(E empty)"
+	refused EHOSTUNREACH '' put "$(E empty)/probe" now
+	equal "$(cat "$(E empty)/probe")" ''
+	equal "$(health empty '.last_probe // "never"')" never
+	put "$(E empty)/config" '{"kind":"localprocess"}'
+	put "$(E empty)/probe" now
+	like "$(cat "$(E empty)/probe")" '^ok 20[0-9-]+T[0-9:.]+Z$'
+	like "$(health empty .last_seen)" '^20'
+	# It goes on by itself.
+	eventually probed_since empty "$(health empty .last_probe)"
+	rmdir "$(E empty)"
+}
+
+@test "sick by its health check: degraded, unreachable, back" {
+	flagged sick
+	put "$(E sick)/probe" now
+	equal "$(cat "$(E sick)/state")" ready
+	sicken sick
+	eventually is sick unreachable
+	equal "$(health sick .reason)" 'health_check exited with 3: its disk is gone'
+	like "$(cat "$(E sick)/probe")" '^failed 20.*Z: health_check exited with 3: its disk is gone$'
+	refused EHOSTUNREACH '' put "$(E sick)/start" '{"argv":["/bin/true"]}'
+	like "$refusal" 'its disk is gone'
+	failed_often sick 3
+	grep -qE '^sick +localprocess +unreachable ' "$M/status"
+	# A hub that is killed, and a whole restart, find it as it was.
+	hub_kill
+	equal "$(cat "$(E sick)/state")" unreachable
+	hub_restart
+	equal "$(cat "$(E sick)/state")" unreachable
+	heal sick
+	eventually is sick ready
+	equal "$(health sick '.consecutive_failures, .reason // "none"' | xargs)" '0 none'
+	equal "$(ended "$(start '{"argv":["/bin/true"]}' sick)")" 0
+	equal "$(changes sick)" 'degraded unreachable ready'
+	rmdir "$(E sick)"
+}
+
+@test "degraded takes work" {
+	settings 100ms 10m
+	flagged half
+	sicken half
+	eventually is half degraded
+	equal "$(ended "$(start '{"argv":["/bin/true"]}' half)")" 0
+	# Ten minutes are not waited for by who asks.
+	refused EIO '' put "$(E half)/probe" now
+	refused EIO '' put "$(E half)/probe" now
+	equal "$(cat "$(E half)/state")" unreachable
+	heal half
+	put "$(E half)/probe" now
+	equal "$(cat "$(E half)/state")" ready
+	settings 100ms 100ms
+	rmdir "$(E half)"
+}
+
+@test "cordoned while sick: uncordon gives what the probes say" {
+	flagged held
+	put "$(E held)/probe" now
+	put "$(E held)/state" 'cordon disk swap'
+	sicken held
+	eventually failed_often held 3
+	equal "$(cat "$(E held)/state") $(health held .reason)" 'cordoned disk swap'
+	refused EBUSY '' put "$(E held)/start" '{"argv":["/bin/true"]}'
+	like "$(cat "$(E held)/probe")" 'its disk is gone'
+	put "$(E held)/state" uncordon
+	equal "$(cat "$(E held)/state")" unreachable
+	put "$(E held)/state" drain
+	heal held
+	put "$(E held)/probe" now
+	equal "$(cat "$(E held)/state")" draining
+	put "$(E held)/state" uncordon
+	equal "$(cat "$(E held)/state")" ready
+	equal "$(changes held)" 'cordoned unreachable draining ready'
+	rmdir "$(E held)"
+}
+
+@test "flapping: each turn is told once" {
+	local i wanted=''
+
+	flagged flap
+	put "$(E flap)/probe" now
+	for i in 1 2 3; do
+		sicken flap
+		eventually is flap unreachable
+		heal flap
+		eventually is flap ready
+		wanted+='degraded unreachable ready '
+	done
+	equal "$(changes flap)" "${wanted% }"
+	rmdir "$(E flap)"
+}
+
+@test "what a probe can find" {
+	mkdir "$(E odd)"
+	odd() {
+		put "$(E odd)/config" "{\"kind\":\"localprocess\",\"health_check\":$1}"
+	}
+	odd '{"argv":["/nonexistent"]}'
+	refused ENOENT '' put "$(E odd)/probe" now
+	like "$refusal" 'health_check: cannot execute /nonexistent'
+	odd '{"argv":["/bin/sleep","1000"],"timeout_ms":200}'
+	refused ETIMEDOUT '' put "$(E odd)/probe" now
+	like "$refusal" 'health_check took longer than 200 ms'
+	odd '{"argv":["/bin/sh","-c","kill -9 $$"]}'
+	refused EIO '' put "$(E odd)/probe" now
+	like "$refusal" 'health_check was ended by signal 9'
+	# What it says is foreign: one line, no control characters, no more than fits.
+	odd '{"argv":["/bin/sh","-c","printf \"a\\\\033[2Jb\\\\nsecond\\\\n\"; head -c 100000 /dev/zero | tr \"\\\\0\" x; exit 1"]}'
+	refused EIO '' put "$(E odd)/probe" now
+	equal "$(jq -r .reason <<< "$refusal")" 'health_check exited with 1: a?[2Jb'
+	odd '{"argv":["/bin/sh","-c","printf \"\\\\377\\\\376\" >&2; exit 1"]}'
+	refused EIO '' put "$(E odd)/probe" now
+	equal "$(jq -r .reason <<< "$refusal")" 'health_check exited with 1'
+	# On the mount itself the hub would wait for itself.
+	odd "{\"argv\":[\"$M/version\"]}"
+	refused EINVAL '' put "$(E odd)/probe" now
+	odd '{"argv":["/bin/true"]}'
+	put "$(E odd)/probe" now
+	refused EINVAL '' put "$(E odd)/probe" later
+	refused EINVAL health_check.argv put "$(E odd)/config" '{"kind":"localprocess","health_check":{}}'
+	rmdir "$(E odd)"
+}
+
+@test "a health check gets a minimal environment, and none of its processes stay" {
+	rm -f "$D/work/env" "$D/work/pid"
+	checked env "env > $D/work/env.new; id -u >> $D/work/env.new; mv $D/work/env.new $D/work/env
+		(setsid sh -c 'echo \$\$ > $D/work/pid; exec sleep 1000' &) ; while [ ! -s $D/work/pid ]; do sleep 0.01; done"
+	put "$(E env)/probe" now
+	! grep -E 'HUB_VARIABLE|CLOOP_' "$D/work/env"
+	grep -qx 'PATH=/usr/local/bin:/usr/bin:/bin' "$D/work/env"
+	equal "$(tail -n 1 "$D/work/env")" "$EUID"
+	! kill -0 "$(cat "$D/work/pid")" 2> /dev/null
+	rmdir "$(E env)"
+}
+
+@test "several ask at once: each is answered with a probe that began later" {
+	local i pids=()
+
+	settings 10m 10m
+	rm -f "$D/work/runs"
+	checked many "echo run >> $D/work/runs; sleep 0.3"
+	eventually test -s "$D/work/runs"
+	for i in 1 2 3 4 5 6; do
+		put "$(E many)/probe" now &
+		pids+=($!)
+	done
+	for i in "${pids[@]}"; do
+		wait "$i"
+	done
+	# They shared what they could share.
+	(($(wc -l < "$D/work/runs") <= 4)) || fail "$(wc -l < "$D/work/runs") runs"
+	(($(wc -l < "$D/work/runs") >= 2))
+	settings 100ms 100ms
+	rmdir "$(E many)"
+}
+
+@test "members of cloop-admin probe, others do not" {
+	need_root
+	flagged whose
+	WHO=carol put "$(E whose)/probe" now
+	for WHO in alice mallory; do
+		run ! put "$(E whose)/probe" now
+		like "$(me cat "$(E whose)/probe")" '^ok '
+	done
+	unset WHO
+	rmdir "$(E whose)"
+}
+
+@test "removed while it is probed" {
+	rm -f "$D/work/begun"
+	checked going "touch $D/work/begun; while [ ! -e $D/work/go ]; do sleep 0.01; done"
+	eventually test -e "$D/work/begun"
+	put "$(E going)/probe" now 2> /dev/null &
+	rmdir "$(E going)"
+	touch "$D/work/go"
+	run ! wait $!
+	[ ! -e "$(E going)" ]
+	rm "$D/work/go"
+}
+
+@test "a hub that is killed in the middle of a probe leaves no process, and the write is done again" {
+	rm -f "$D/work/pids" "$D/work/go"
+	checked killed "echo \$\$ >> $D/work/pids; (setsid sleep 1000 & echo \$! >> $D/work/pids)
+		while [ ! -e $D/work/go ]; do sleep 0.01; done"
+	two_lines() {
+		(($(wc -l < "$D/work/pids") == 2))
+	}
+	eventually test -e "$D/work/pids"
+	eventually two_lines
+	put "$(E killed)/probe" now &
+	local writer=$! before pid
+	before=$(cat "$D/work/pids")
+	hub_kill
+	gone() {
+		! kill -0 "$1" 2> /dev/null
+	}
+	for pid in $before; do
+		eventually gone "$pid"
+	done
+	touch "$D/work/go"
+	wait "$writer" || fail "$(cat "$M/error.json" "$(E killed)/health")"
+	equal "$(cat "$(E killed)/state")" ready
+	rmdir "$(E killed)"
+}
+
+@test "a launcher that hangs, and one that is killed" {
+	local pid
+
+	mkdir "$(E plain)"
+	put "$(E plain)/config" '{"kind":"localprocess"}'
+	put "$(E plain)/probe" now
+	pid=$(launcher_pid)
+	jq '.supervisor.probe_timeout = "200ms"' "$D/home/etc/hub.json" > "$D/hub.json"
+	mv "$D/hub.json" "$D/home/etc/hub.json"
+	kill -STOP "$pid"
+	eventually is plain unreachable
+	like "$(health plain .reason)" 'did not come back|has not come back'
+	kill -CONT "$pid"
+	eventually is plain ready
+	settings 100ms 100ms
+	kill -9 "$pid"
+	eventually put "$(E plain)/probe" now
+	eventually is plain ready
+	rmdir "$(E plain)"
+}
+
+@test "300 executors are probed, and the tree answers meanwhile" {
+	local i slowest=0 begin took
+
+	for ((i = 0; i < 300; i++)); do
+		flagged "n$i"
+	done
+	for ((i = 0; i < 300; i += 10)); do
+		sicken "n$i"
+	done
+	for ((i = 0; i < 300; i++)); do
+		begin=${EPOCHREALTIME/./}
+		cat "$(E "n$i")/state" > /dev/null
+		took=$((${EPOCHREALTIME/./} - begin))
+		((took <= slowest)) || slowest=$took
+	done
+	echo "# slowest read: $slowest us" >&3
+	for ((i = 0; i < 300; i += 10)); do
+		eventually is "n$i" unreachable
+	done
+	for ((i = 1; i < 300; i += 50)); do
+		equal "$(cat "$(E "n$i")/state")" ready
+	done
+	rmdir "$M"/executors/n*
+}
+
+@test "the hub stops, and nothing is left" {
+	hub_end
+}
+
+teardown_file() {
+	hub_clean
+}
