@@ -3,6 +3,8 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "core/json.h"
+
 void candidates_clear(struct candidates *c)
 {
 	free(c->list);
@@ -68,6 +70,48 @@ int fleet_select(struct fleet *fleet, const struct requirements *req, bool host_
 	if (r == 0)
 		*ret = c.executors[chosen];
 	return r;
+}
+
+static int compare_choices(const void *a, const void *b)
+{
+	const struct candidate *const *x = a, *const *y = b;
+
+	return placement_is_better(*x, *y) ? -1 : placement_is_better(*y, *x);
+}
+
+json_t *fleet_survey(struct fleet *fleet, const struct requirements *req, bool host_allowed)
+{
+	AUTO_CANDIDATES struct candidates c = {0};
+	AUTO_PLACEMENT_REFUSAL struct placement_refusal refusal = {0};
+	AUTO_JSON json_t *ids = json_array();
+
+	if (!ids || candidates_gather(fleet, &c) < 0)
+		return NULL;
+	AUTO_FREE const struct candidate **fit = calloc(c.n + 1, sizeof(*fit));
+	size_t n_fit = 0;
+	refusal.rejections = calloc(c.n + 1, sizeof(*refusal.rejections));
+	if (!fit || !refusal.rejections)
+		return NULL;
+	for (size_t i = 0; i < c.n; i++) {
+		struct placement_rejection *r = &refusal.rejections[refusal.n_rejections];
+
+		r->executor_id = c.list[i].executor_id;
+		r->constraint = placement_reject(&c.list[i], req, host_allowed, r->detail);
+		if (r->constraint == CONSTRAINT_NONE)
+			fit[n_fit++] = &c.list[i];
+		else
+			refusal.n_rejections++;
+	}
+	qsort(fit, n_fit, sizeof(*fit), compare_choices);
+	for (size_t i = 0; i < n_fit; i++)
+		if (json_array_append_new(ids, json_string(fit[i]->executor_id)) < 0)
+			return NULL;
+	AUTO_JSON json_t *o = placement_refusal_to_json(&refusal);
+	AUTO_JSON json_t *survey = json_object();
+	if (!o || !survey || json_put_new(survey, "candidates", take_ptr(ids)) < 0 ||
+	    json_object_set(survey, "rejections", json_object_get(o, "rejections")) < 0)
+		return NULL;
+	return take_ptr(survey);
 }
 
 /* Borrowed ids of those that isolate; the caller frees the array. */

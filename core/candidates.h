@@ -12,6 +12,7 @@
 #ifndef CLOOP_CORE_CANDIDATES_H
 #define CLOOP_CORE_CANDIDATES_H
 
+#include <jansson.h>
 #include <stdbool.h>
 #include <stddef.h>
 
@@ -38,6 +39,12 @@ void candidates_clear(struct candidates *c);
  */
 int fleet_select(struct fleet *fleet, const struct requirements *req, bool host_allowed,
 		 struct executor **ret, struct placement_refusal *ret_refusal, struct error *err);
+
+/*
+ * Everybody's verdict, for a dry run: {"candidates":[id,…],"rejections":[{"executor_id","constraint",
+ * "detail"},…]}, those that satisfy with the best first, the others by id. NULL: out of memory.
+ */
+json_t *fleet_survey(struct fleet *fleet, const struct requirements *req, bool host_allowed);
 
 /*
  * CheckSandboxSupport of one executor: what it is counts, not its health or load. Its labels,

@@ -175,6 +175,13 @@ static int check_chosen_name(const char *name, struct error *err)
 	return r;
 }
 
+int dispatch_check_id(const struct spec *spec, struct error *err)
+{
+	const char *chosen = spec_label(spec, SESSION_LABEL);
+
+	return chosen ? check_chosen_name(chosen, err) : 0;
+}
+
 /* --- answers -------------------------------------------------------------------------------- */
 
 static int waiter_add(struct live *l, dispatch_started_fn *done, void *user)
@@ -431,7 +438,8 @@ static int fill_row(struct dispatch *d, struct live *l, const struct dispatch_st
 								   : d->limits.log_quota_bytes);
 	row->origin_mount = start->origin_mount;
 	row->origin_unique = start->origin_unique;
-	row->project_path = strdup("");
+	row->project_path = strdup(start->project_path ? start->project_path : "");
+	row->project_serial = start->project_serial;
 	row->error = strdup("");
 	row->requirements = strdup(start->requirements ? start->requirements : "");
 	row->start_file = start->start_file;
@@ -458,7 +466,7 @@ int dispatch_start(struct dispatch *d, struct dispatch_start *start, dispatch_st
 	if (!text)
 		return error_oom(err);
 	if (chosen) {
-		r = check_chosen_name(chosen, err);
+		r = dispatch_check_id(start->spec, err);
 		if (r < 0)
 			return r;
 		(void)snprintf(name, sizeof(name), "%s", chosen);
@@ -471,11 +479,11 @@ int dispatch_start(struct dispatch *d, struct dispatch_start *start, dispatch_st
 	}
 	struct executor *executor = start->executor;
 	r = executor ? 0 : start->choose(start->choose_user, &executor, err);
-	if (r == 0)
-		r = fleet_check_host(d->fleet, executor, NULL, err);
-	if (r == 0)
+	if (r >= 0)
+		r = fleet_check_host(d->fleet, executor, start->project_path, err);
+	if (r >= 0)
 		r = executor_check_schedulable(executor, err);
-	if (r == 0)
+	if (r >= 0)
 		r = disk_floor_check(d->limits.disk_free_bytes, d->limits.disk_floor_bytes, err);
 	if (r < 0)
 		return r;
@@ -538,13 +546,13 @@ void dispatch_taken_back(struct dispatch *d, uint32_t serial)
 	if (!l)
 		return;
 	AUTO_FREE char *name = strdup(l->row.name);
-	int64_t executor = l->row.executor_serial;
+	int64_t executor = l->row.executor_serial, project = l->row.project_serial;
 
 	answer_waiters(l, &l->start_error);
 	/* Whoever is woken now must not find it any more. */
 	live_drop(d, l);
 	d->changed_ns = clock_now_ns();
-	d->hooks->removed(d->user, serial, name ? name : "", executor);
+	d->hooks->removed(d->user, serial, name ? name : "", executor, project);
 	d->hooks->inflight(d->user, executor);
 	d->hooks->forget(d->user, serial);
 }
@@ -780,19 +788,4 @@ void dispatch_each_live(struct dispatch *d, int64_t executor_serial,
 		    (executor_serial == 0 || l->counted == executor_serial) &&
 		    !fn(user, &l->row))
 			return;
-}
-
-int64_t dispatch_changed_ns(const struct dispatch *d)
-{
-	return d->changed_ns;
-}
-
-int64_t dispatch_last_serial(const struct dispatch *d)
-{
-	return d->last_serial;
-}
-
-size_t dispatch_count_live(const struct dispatch *d)
-{
-	return d->n_live;
 }

@@ -46,10 +46,11 @@ struct dispatch_hooks {
 	void (*changed)(void *user, uint32_t serial);
 	/*
 	 * It came into, or went out of, the list of all; executor_serial: also out of that of what is
-	 * in flight there, 0: it had ended before.
+	 * in flight there, 0: it had ended before; project_serial: whose session it was, 0: nobody's.
 	 */
 	void (*created)(void *user, uint32_t serial, const char *name);
-	void (*removed)(void *user, uint32_t serial, const char *name, int64_t executor_serial);
+	void (*removed)(void *user, uint32_t serial, const char *name, int64_t executor_serial,
+			int64_t project_serial);
 	/* It stopped, or began, to be in flight on its executor. */
 	void (*inflight)(void *user, int64_t executor_serial);
 	/* Events were committed. */
@@ -101,6 +102,8 @@ struct dispatch_start {
 	const char *requirements;
 	bool same_requirements;
 	uint64_t start_file; /* through which it is asked for: the same number, the same file */
+	int64_t project_serial; /* 0: in no project */
+	const char *project_path; /* NULL: not said */
 	uid_t uid;
 	gid_t gid;
 	const uint32_t *groups;
@@ -145,6 +148,9 @@ extern const struct executor_events dispatch_events;
  */
 int dispatch_start(struct dispatch *d, struct dispatch_start *start, dispatch_started_fn *done,
 		   void *user, struct error *err);
+
+/* Whether the id that a spec chooses, if it does, is one: EINVAL with the field. */
+int dispatch_check_id(const struct spec *spec, struct error *err);
 
 /*
  * For a replayed request: when an earlier hub wrote its session, done() follows as if this hub had.
@@ -209,6 +215,10 @@ int dispatch_find(struct dispatch *d, const char *name, uint32_t *ret);
 int dispatch_list(struct dispatch *d, uint64_t from,
 		  bool (*fn)(void *user, uint32_t serial, const char *name), void *user);
 
+/* The same of one project's. */
+int dispatch_list_project(struct dispatch *d, int64_t project_serial, uint64_t from,
+			  bool (*fn)(void *user, uint32_t serial, const char *name), void *user);
+
 /* Live sessions only, of one executor (0: all), in order of serial. */
 void dispatch_each_live(struct dispatch *d, int64_t executor_serial,
 			bool (*fn)(void *user, const struct session *s), void *user);
@@ -220,5 +230,8 @@ int64_t dispatch_changed_ns(const struct dispatch *d);
 int64_t dispatch_last_serial(const struct dispatch *d);
 
 size_t dispatch_count_live(const struct dispatch *d);
+
+/* Of one project: in flight, or about to be. */
+size_t dispatch_count_project(const struct dispatch *d, int64_t project_serial);
 
 #endif

@@ -50,10 +50,11 @@ static struct state_op *state_op_new(struct dispatch *d, const struct live *l)
 	s->row.handle_id = dup_text(l->row.handle_id);
 	s->row.claim_token = dup_text(l->row.claim_token);
 	s->row.error = dup_text(l->row.error);
-	s->row.project_path = s->row.requirements = s->row.spec = s->row.groups = NULL;
+	s->row.project_path = dup_text(l->row.project_path);
+	s->row.requirements = s->row.spec = s->row.groups = NULL;
 	s->driver = dup_text(e && e->driver ? e->driver->ops->kind : "");
 	if (!s->row.name || !s->row.executor || !s->row.boot_id || !s->row.handle_id ||
-	    !s->row.claim_token || !s->row.error || !s->driver) {
+	    !s->row.claim_token || !s->row.error || !s->row.project_path || !s->driver) {
 		state_op_free(s);
 		return NULL;
 	}
@@ -99,7 +100,7 @@ static int apply_running(struct store_tx *tx, struct store_op *op, struct error 
 		.executor_id = row->executor,
 		.driver = s->driver,
 		.external_id = external,
-		.project_path = empty,
+		.project_path = row->project_path,
 		.pid = row->pid,
 		.image = empty,
 		.started_at_ns = row->started_at_ns,
@@ -453,6 +454,7 @@ void dispatch_removed(struct dispatch *d, uint32_t serial, const char *name)
 {
 	struct session *s = &d->cache[serial % SESSION_CACHE];
 	struct live *l = live_get(d, serial);
+	int64_t project = l ? l->row.project_serial : s->serial == serial ? s->project_serial : 0;
 
 	/* Whoever is woken now must not find it any more. */
 	if (s->serial == serial)
@@ -460,7 +462,7 @@ void dispatch_removed(struct dispatch *d, uint32_t serial, const char *name)
 	if (l)
 		live_drop(d, l); /* its end was still to be written */
 	d->changed_ns = clock_now_ns();
-	d->hooks->removed(d->user, serial, name, 0);
+	d->hooks->removed(d->user, serial, name, 0, project);
 	d->hooks->forget(d->user, serial);
 }
 
@@ -548,6 +550,7 @@ void session_cache_clear(struct dispatch *d)
 struct list_page {
 	bool (*fn)(void *user, uint32_t serial, const char *name);
 	void *user;
+	int64_t project; /* 0: all */
 	int64_t after;
 	bool full;
 };
@@ -561,16 +564,56 @@ static bool list_one(void *user, int64_t serial, const char *name)
 	return !p->full;
 }
 
+static int list_pages(struct dispatch *d, struct list_page *p)
+{
+	struct store_tx *tx = store_reader(d->store);
+	int n;
+
+	do {
+		n = p->project ? session_list_project(tx, p->project, p->after, LIST_PAGE, list_one, p, NULL)
+			       : session_list_page(tx, p->after, LIST_PAGE, list_one, p, NULL);
+		if (n < 0)
+			return n;
+	} while (n == LIST_PAGE && !p->full);
+	return 0;
+}
+
 int dispatch_list(struct dispatch *d, uint64_t from,
 		  bool (*fn)(void *user, uint32_t serial, const char *name), void *user)
 {
 	struct list_page p = {.fn = fn, .user = user, .after = (int64_t)from - 1};
-	int n;
 
-	do {
-		n = session_list_page(store_reader(d->store), p.after, LIST_PAGE, list_one, &p, NULL);
-		if (n < 0)
-			return n;
-	} while (n == LIST_PAGE && !p.full);
-	return 0;
+	return list_pages(d, &p);
+}
+
+int dispatch_list_project(struct dispatch *d, int64_t project_serial, uint64_t from,
+			  bool (*fn)(void *user, uint32_t serial, const char *name), void *user)
+{
+	struct list_page p = {.fn = fn, .user = user, .project = project_serial, .after = (int64_t)from - 1};
+
+	return list_pages(d, &p);
+}
+
+int64_t dispatch_changed_ns(const struct dispatch *d)
+{
+	return d->changed_ns;
+}
+
+int64_t dispatch_last_serial(const struct dispatch *d)
+{
+	return d->last_serial;
+}
+
+size_t dispatch_count_live(const struct dispatch *d)
+{
+	return d->n_live;
+}
+
+size_t dispatch_count_project(const struct dispatch *d, int64_t project_serial)
+{
+	size_t n = 0;
+
+	for (const struct live *l = d->first; l; l = l->next)
+		n += !l->finished && l->row.project_serial == project_serial;
+	return n;
 }

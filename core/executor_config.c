@@ -278,7 +278,7 @@ int object_name_check(const char *what, const char *name, struct error *err)
 	}
 	if (good)
 		return 0;
-	int r = error_set(err, EINVAL, "not a name of an %s", what);
+	int r = error_set(err, EINVAL, "not a name of a%s %s", strchr("aeiou", what[0]) ? "n" : "", what);
 	error_remedy(err, "use 1 to 63 of a-z, 0-9, dot, underscore and dash, beginning with a letter "
 			  "or digit");
 	return r;

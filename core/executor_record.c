@@ -1,8 +1,10 @@
 #include "core/executor_record.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <inttypes.h>
 
+#include "core/store/meta.h"
 #include "core/store/query.h"
 
 static const char *const source_names[] = {
@@ -197,12 +199,53 @@ int executor_record_set_health(struct store_tx *tx, int64_t serial,
 	return run_on(&q, serial, err);
 }
 
+#define PREFLIGHT_KEY_MAX 48
+
+/* A report is no column: few executors have one, and it is read alone. */
+static void preflight_keys(int64_t serial, char text[static PREFLIGHT_KEY_MAX],
+			   char at[static PREFLIGHT_KEY_MAX])
+{
+	(void)snprintf(text, PREFLIGHT_KEY_MAX, "preflight.%lld", (long long)serial);
+	(void)snprintf(at, PREFLIGHT_KEY_MAX, "preflight_at.%lld", (long long)serial);
+}
+
 int executor_record_delete(struct store_tx *tx, int64_t serial, struct error *err)
 {
 	AUTO_QUERY struct store_query q = {0};
+	char text[PREFLIGHT_KEY_MAX], at[PREFLIGHT_KEY_MAX];
 	int r = store_query_begin(&q, tx, "DELETE FROM executor WHERE serial = ?", err);
 
-	return r < 0 ? r : run_on(&q, serial, err);
+	if (r >= 0)
+		r = run_on(&q, serial, err);
+	preflight_keys(serial, text, at);
+	if (r >= 0)
+		r = meta_delete(tx, text, err);
+	return r < 0 ? r : meta_delete(tx, at, err);
+}
+
+int executor_record_set_preflight(struct store_tx *tx, int64_t serial, int64_t at_ns,
+				  const char *report, struct error *err)
+{
+	char text[PREFLIGHT_KEY_MAX], at[PREFLIGHT_KEY_MAX];
+
+	preflight_keys(serial, text, at);
+	int r = meta_set_text(tx, text, report, err);
+	return r < 0 ? r : meta_set_int(tx, at, at_ns, err);
+}
+
+int executor_record_get_preflight(struct store_tx *tx, int64_t serial, int64_t *ret_at_ns,
+				  char **ret_report, struct error *err)
+{
+	char text[PREFLIGHT_KEY_MAX], at[PREFLIGHT_KEY_MAX];
+	int64_t at_ns = 0;
+
+	preflight_keys(serial, text, at);
+	int r = meta_get_int(tx, at, &at_ns, err);
+	if (r >= 0 && ret_report)
+		r = meta_get_text(tx, text, ret_report, err);
+	if (r >= 0 && ret_at_ns)
+		*ret_at_ns = at_ns;
+	return r;
 }
 
 int executor_record_get(struct store_tx *tx, int64_t serial, struct executor_record *ret,

@@ -73,6 +73,7 @@ int executor_record_set_config_error(struct store_tx *tx, int64_t serial, const 
 				     struct error *err);
 int executor_record_set_health(struct store_tx *tx, int64_t serial,
 			       const struct executor_record_health *health, struct error *err);
+/* With its preflight. */
 int executor_record_delete(struct store_tx *tx, int64_t serial, struct error *err);
 
 /* Getters: 0, or -ENOENT with ERROR_EXECUTOR_NOT_FOUND. Clear *ret afterwards. */
@@ -80,6 +81,12 @@ int executor_record_get(struct store_tx *tx, int64_t serial, struct executor_rec
 			struct error *err);
 int executor_record_get_by_name(struct store_tx *tx, const char *name, struct executor_record *ret,
 				struct error *err);
+
+/* The last report of its preflight, and when that was (either may be NULL). -ENOENT: there is none. */
+int executor_record_set_preflight(struct store_tx *tx, int64_t serial, int64_t at_ns,
+				  const char *report, struct error *err);
+int executor_record_get_preflight(struct store_tx *tx, int64_t serial, int64_t *ret_at_ns,
+				  char **ret_report, struct error *err);
 
 /* All of them, in order of name. */
 int executor_record_list(struct store_tx *tx, struct executor_record_list *ret, struct error *err);

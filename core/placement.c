@@ -237,8 +237,7 @@ static int64_t free_slots(const struct candidate *c)
 	return c->capabilities.max_concurrent - c->in_flight;
 }
 
-/* Whether a is the better choice of two that both satisfy. */
-static bool is_better(const struct candidate *a, const struct candidate *b)
+bool placement_is_better(const struct candidate *a, const struct candidate *b)
 {
 	if (a->state != b->state)
 		return a->state == NODE_READY;
@@ -362,7 +361,7 @@ int placement_select(const struct candidate *candidates, size_t n, const struct 
 		const struct candidate *c = &candidates[i];
 
 		if (placement_reject(c, req, host_allowed, NULL) == CONSTRAINT_NONE &&
-		    (!best || is_better(c, best)))
+		    (!best || placement_is_better(c, best)))
 			best = c;
 	}
 	if (best) {

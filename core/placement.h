@@ -106,6 +106,9 @@ json_t *placement_refusal_to_json(const struct placement_refusal *refusal);
 enum constraint placement_reject(const struct candidate *c, const struct requirements *req,
 				 bool host_allowed, char detail[PLACEMENT_DETAIL_MAX]);
 
+/* Whether a is the better choice of two that both satisfy. */
+bool placement_is_better(const struct candidate *a, const struct candidate *b);
+
 /*
  * Chooses among n candidates. Returns 0 and the index, or fills *ret_refusal (may be NULL; the
  * caller clears it) and err with ERROR_NO_PLACEMENT:

@@ -201,17 +201,30 @@ const char *registry_default_id(const struct registry *r)
 	return text_or_empty(r->default_id);
 }
 
+int registry_refuse_default(struct error *err)
+{
+	int e = error_set_kind(err, ENXIO, ERROR_NO_DEFAULT, "there is no default executor");
+
+	error_remedy(err, "write the id of one to /cloop/default_id");
+	return e;
+}
+
+int registry_refuse_binding(const char *id, struct error *err)
+{
+	int e = error_set_kind(err, ENOENT, ERROR_EXECUTOR_NOT_FOUND,
+			       "the project is bound to executor %s, which is not registered", id);
+
+	error_remedy(err, "register it, or write another id to the project's binding");
+	return e;
+}
+
 int registry_get_default(const struct registry *r, const struct registry_entry **ret,
 			 struct error *err)
 {
 	const struct registry_entry *entry = r->default_id ? registry_find(r, r->default_id) : NULL;
 
-	if (!entry) {
-		int e = error_set_kind(err, ENXIO, ERROR_NO_DEFAULT,
-				       "there is no default executor");
-		error_remedy(err, "write the id of one to /cloop/default_id");
-		return e;
-	}
+	if (!entry)
+		return registry_refuse_default(err);
 	*ret = entry;
 	return 0;
 }
@@ -364,14 +377,8 @@ int registry_resolve_binding(const struct registry *r, const char *project_path,
 	if (!id)
 		return registry_get_default(r, ret, err);
 	const struct registry_entry *entry = registry_find(r, id);
-	if (!entry) {
-		int e = error_set_kind(err, ENOENT, ERROR_EXECUTOR_NOT_FOUND,
-				       "the project is bound to executor %s, which is not "
-				       "registered",
-				       id);
-		error_remedy(err, "register it, or write another id to the project's binding");
-		return e;
-	}
+	if (!entry)
+		return registry_refuse_binding(id, err);
 	*ret = entry;
 	return 0;
 }

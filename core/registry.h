@@ -91,6 +91,10 @@ void registry_set_binding_lookup(struct registry *registry,
  */
 const char *registry_binding(const struct registry *registry, const char *project_path);
 
+/* The refusals: of a binding to an executor that is not registered, and where there is no default. */
+int registry_refuse_binding(const char *id, struct error *err);
+int registry_refuse_default(struct error *err);
+
 /* The executor for a project; a blank path has no binding. resolve_binding leaves the policy out.
  */
 int registry_resolve(const struct registry *registry, const char *project_path,

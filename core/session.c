@@ -84,7 +84,8 @@ void session_list_clear(struct session_list *list)
 	"serial, name, executor, executor_serial, uid, gid, state, cause, exit_code, signal, "     \
 	"pid, boot_id, handle_id, claim_token, attempt, created_at, started_at, finished_at, "     \
 	"deadline, log_bytes, log_dropped_bytes, log_quota_bytes, origin_mount, origin_unique, "   \
-	"project_path, task_id, error, requirements, spec, groups, start_file"
+	"project_path, task_id, error, requirements, spec, groups, start_file, "      \
+	"project_serial"
 
 #define SESSION_LIVE "state IN ('pending', 'running')"
 
@@ -121,6 +122,7 @@ static void bind_session(struct store_query *q, const struct session *s)
 	store_query_text(q, s->spec);
 	store_query_text(q, s->groups);
 	store_query_int(q, (int64_t)s->start_file);
+	store_query_int(q, s->project_serial);
 }
 
 static int read_session(struct store_query *q, struct session *ret, struct error *err)
@@ -145,6 +147,7 @@ static int read_session(struct store_query *q, struct session *ret, struct error
 		.origin_unique = (uint64_t)store_query_column_int(q, 23),
 		.task_id = store_query_column_int(q, 25),
 		.start_file = (uint64_t)store_query_column_int(q, 30),
+		.project_serial = store_query_column_int(q, 31),
 	};
 	const struct {
 		int column;
@@ -202,7 +205,7 @@ int session_insert(struct store_tx *tx, const struct session *s, struct error *e
 	int r = store_query_begin(&q, tx,
 				  "INSERT INTO session (" SESSION_COLUMNS ") VALUES ("
 				  "?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, "
-				  "?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+				  "?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
 				  err);
 
 	if (r < 0)
@@ -481,6 +484,25 @@ int session_list_page(struct store_tx *tx, int64_t after, int limit,
 
 	if (r < 0)
 		return r;
+	store_query_int(&q, after);
+	store_query_int(&q, limit);
+	return tell(&q, fn, user, err);
+}
+
+int session_list_project(struct store_tx *tx, int64_t project_serial, int64_t after, int limit,
+			 bool (*fn)(void *user, int64_t serial, const char *name), void *user,
+			 struct error *err)
+{
+	AUTO_QUERY struct store_query q = {0};
+	int r = store_query_begin(&q, tx,
+				  "SELECT serial, name FROM session INDEXED BY session_project "
+				  "WHERE project_serial = ? AND project_serial <> 0 AND serial > ? "
+				  "ORDER BY serial LIMIT ?",
+				  err);
+
+	if (r < 0)
+		return r;
+	store_query_int(&q, project_serial);
 	store_query_int(&q, after);
 	store_query_int(&q, limit);
 	return tell(&q, fn, user, err);

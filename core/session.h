@@ -82,6 +82,7 @@ struct session {
 	uint64_t origin_unique;
 	uint64_t start_file; /* the file that it was asked for through; opaque here, 0: not noted */
 	char *project_path;
+	int64_t project_serial; /* the project that it was started in; 0: none */
 	int64_t task_id;
 	char *error;
 	char *requirements; /* canonical JSON, for placing it again; "" when it was not placed */
@@ -206,6 +207,11 @@ int session_get_by_origin(struct store_tx *tx, uint64_t mount, uint64_t unique, 
 int session_list_page(struct store_tx *tx, int64_t after, int limit,
 		      bool (*fn)(void *user, int64_t serial, const char *name), void *user,
 		      struct error *err);
+
+/* The same of one project's sessions. */
+int session_list_project(struct store_tx *tx, int64_t project_serial, int64_t after, int limit,
+			 bool (*fn)(void *user, int64_t serial, const char *name), void *user,
+			 struct error *err);
 
 /* Every live session, whole, in order of serial. */
 int session_list_live(struct store_tx *tx, struct session_list *ret, struct error *err);

@@ -121,6 +121,7 @@ int change_caller_of_request(struct change *c)
 
 static void reply_success(struct change *c)
 {
+	metrics_answered(c->hub, c, 0);
 	switch (c->op) {
 	case CHANGE_WRITE: {
 		const struct node_file *file = node_file(c->node);
@@ -160,6 +161,7 @@ static void reply_failure(struct change *c)
 {
 	const struct node_file *file = node_file(c->node);
 
+	metrics_answered(c->hub, c, c->err.code);
 	error_record(c->hub, c->uid, c->node, c->name, &c->err);
 	if (c->op == CHANGE_WRITE && (file->type == FILE_TRANSACTION || file->type == FILE_DOCUMENT)) {
 		refusal_answer(c);

@@ -5,11 +5,13 @@
 #ifndef CLOOP_FS_CONTEXT_H
 #define CLOOP_FS_CONTEXT_H
 
+#include <sys/queue.h>
 #include <sys/types.h>
 #include <uv.h>
 
 #include "fs/caller.h"
 #include "fs/hub.h"
+#include "fs/metrics.h"
 
 /* Counters of what uids hold, by uid modulo this. */
 #define HUB_UID_COUNTERS 1024
@@ -21,6 +23,7 @@ struct hub {
 	struct wire *wire;
 	struct store *store;
 	struct fleet *fleet;
+	struct projects *projects;
 	struct dispatch *dispatch;
 	struct prune *prune;
 	struct scanner_entry *scanners;
@@ -30,6 +33,8 @@ struct hub {
 	struct logs *logs;
 	struct watch *watch;
 	struct supervise *supervise;
+	struct metrics metrics;
+	LIST_HEAD(preflights, preflight) preflights; /* under way */
 	struct settings *settings;
 	struct config_dir *config_dir;
 	struct retention *retention;

@@ -9,7 +9,7 @@
 /* The directories in the order in which one reads about them. */
 static const struct node_dir *const order[] = {
 	&root_dir, &executors_dir, &executor_dir, &sessions_dir, &session_dir,
-	&attempts_dir, &attempt_dir, &policy_dir, &live_dir,
+	&attempts_dir, &attempt_dir, &projects_dir, &project_dir, &check_dir, &policy_dir, &live_dir,
 };
 
 static const char intro[] =

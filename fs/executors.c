@@ -17,9 +17,9 @@
 #include "fs/config_scan.h"
 #include "fs/context.h"
 #include "fs/live.h"
+#include "fs/preflight.h"
 #include "fs/probe.h"
 #include "fs/supervise.h"
-#include "fs/failover.h"
 #include "fs/fleet_change.h"
 #include "fs/start.h"
 #include "fs/tables.h"
@@ -201,7 +201,6 @@ void fleet_change_done(struct hub *hub, struct fleet_change *rc)
 	const struct node list = {.kind = NODE_EXECUTORS};
 
 	fleet_changed(hub->fleet, rc);
-	failover_fleet_changed(hub, rc);
 	hub_event(hub);
 	watch_modified(hub, root_node("default_id"));
 	if (fleet_changed_ns(hub->fleet) > area_header(hub->area)->executors_ns)
@@ -524,6 +523,11 @@ static const struct node_file executor_files[] = {
 	 .render = probe_render, .changed = probe_changed, .command = probe_command,
 	 .doc = "Write `now` to probe it; the write returns when that is done, and fails with what is wrong. "
 		"Reads as the last result: ok or failed, when, and why."},
+	{.name = "preflight", .type = FILE_CONTROL, .mode = 0664, .owner = OWNER_ADMIN, .clone = true,
+	 .render = preflight_render, .changed = preflight_changed, .command = preflight_command,
+	 .doc = "Write `run` to look at everything that a workload would need there, `smoke` to also run one "
+		"from its start to its end; the write fails when a check does. Reads as the last report, one "
+		"`ok|warn|fail name: detail` a line."},
 };
 
 const struct node_dir executor_dir = {

@@ -4,7 +4,6 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "core/candidates.h"
 #include "core/failover.h"
@@ -13,6 +12,7 @@
 #include "core/requirements.h"
 #include "fs/attempts.h"
 #include "fs/context.h"
+#include "fs/supervise.h"
 #include "fs/watch.h"
 
 /* --- where to ------------------------------------------------------------------------------- */
@@ -78,21 +78,6 @@ int failover_place(struct hub *hub, const struct dispatch_placing *placing, stru
 	}
 }
 
-void failover_fleet_changed(struct hub *hub, const struct fleet_change *change)
-{
-	const struct executor *e = fleet_get(hub->fleet, change->serial);
-	bool told = change->transition.changed || change->kind == FLEET_CONFIGURE ||
-		    change->kind == FLEET_ADD;
-
-	if (!e || !told)
-		return;
-	enum node_state state = node_state_parse(e->record.health.state);
-	if (state == NODE_UNREACHABLE)
-		dispatch_executor_lost(hub->dispatch, change->serial);
-	else if (e->driver && node_state_schedulable(state))
-		dispatch_executor_fit(hub->dispatch);
-}
-
 /* --- names ---------------------------------------------------------------------------------- */
 
 static void link_of(const struct session *s, int64_t executor_serial, struct node *ret_dir,
@@ -129,31 +114,26 @@ void failover_attempted(struct hub *hub, const struct session *s)
 	watch_created(hub, dir, name, attempt);
 }
 
-/*
- * A test says which executors cannot be reached: those that have a file of their name in the
- * directory CLOOP_UNREACHABLE.
- */
-void failover_tick(struct hub *hub)
+/* --- what the supervisor tells -------------------------------------------------------------- */
+
+static void on_unreachable(void *user, uint32_t executor_serial)
 {
-#ifdef CLOOP_TEST_HOOKS
-	const char *dir = getenv("CLOOP_UNREACHABLE");
-	struct executor *e;
+	struct hub *hub = user;
 
-	for (size_t i = 0; dir && (e = fleet_at(hub->fleet, i)); i++) {
-		enum node_state state = node_state_parse(e->record.health.state), now = state;
-		char path[512];
+	dispatch_executor_lost(hub->dispatch, executor_serial);
+}
 
-		(void)snprintf(path, sizeof(path), "%s/%s", dir, e->record.name);
-		if (access(path, F_OK) == 0 && node_state_schedulable(state))
-			now = NODE_UNREACHABLE;
-		else if (access(path, F_OK) < 0 && state == NODE_UNREACHABLE)
-			now = NODE_READY;
-		if (now != state) {
-			free(e->record.health.state);
-			e->record.health.state = strdup(node_state_name(now));
-		}
-	}
-#else
-	(void)hub;
-#endif
+static void on_fit(void *user, uint32_t executor_serial)
+{
+	struct hub *hub = user;
+
+	(void)executor_serial;
+	dispatch_executor_fit(hub->dispatch);
+}
+
+void failover_attach(struct hub *hub)
+{
+	static const struct supervisor_events events = {.unreachable = on_unreachable, .fit = on_fit};
+
+	supervise_listen(hub, &events, hub);
 }

@@ -17,10 +17,7 @@ int failover_place(struct hub *hub, const struct dispatch_placing *placing, stru
 void failover_moved(struct hub *hub, const struct session *s, int64_t from, int64_t to);
 void failover_attempted(struct hub *hub, const struct session *s);
 
-/* After each change of the fleet: sessions on an executor that was lost, and those that wait for one. */
-void failover_fleet_changed(struct hub *hub, const struct fleet_change *change);
-
-/* Once a second, before dispatch_tick(). */
-void failover_tick(struct hub *hub);
+/* Listens to the supervisor: sessions on an executor that was lost, and those that wait for one. */
+void failover_attach(struct hub *hub);
 
 #endif

@@ -65,6 +65,11 @@ struct follow {
 	char data[AREA_MAX_WRITE]; /* what a READ is answered from */
 };
 
+unsigned follow_count(const struct hub *hub)
+{
+	return hub->follow->n_waiters;
+}
+
 static struct waiter **bucket_of(struct follow *f, enum node_kind kind, uint32_t serial)
 {
 	return &f->buckets[((uint32_t)kind * 31 + serial * 2654435761U) % BUCKETS];

@@ -46,6 +46,9 @@ void follow_tick(struct hub *hub);
 /* Wakes every poll that an earlier hub remembered: which events were missed cannot be known. */
 void follow_wake_saved(struct hub *hub);
 
+/* How many reads wait. */
+unsigned follow_count(const struct hub *hub);
+
 /* Ends every waiter: blocked reads get end of file. */
 void follow_stop(struct hub *hub);
 

@@ -17,8 +17,7 @@
 #include "core/dispatch.h"
 #include "core/owner.h"
 #include "core/fleet.h"
-#include "core/store/event.h"
-#include "core/store/journal.h"
+#include "core/project.h"
 #include "core/store/store.h"
 #include "drivers/container/driver.h"
 #include "drivers/localprocess/driver.h"
@@ -32,7 +31,10 @@
 #include "fs/context.h"
 #include "fs/failover.h"
 #include "fs/follow.h"
+#include "fs/hub_store.h"
 #include "fs/logs.h"
+#include "fs/preflight.h"
+#include "fs/projects.h"
 #include "fs/retention.h"
 #include "fs/settings.h"
 #include "fs/supervise.h"
@@ -123,9 +125,13 @@ static void session_changed(void *user, uint32_t serial)
 	watch_modified_all(hub, (struct node){.kind = NODE_SESSION, .serial = serial});
 	if (s && attempt_node(hub, serial, s->attempt, &attempt) == 0)
 		watch_modified_all(hub, attempt);
-	if (s && session_state_finished(s->state) && s->executor_serial)
-		watch_deleted(hub, links_of(s->executor_serial), s->name, link_node(serial));
+	if (s && session_state_finished(s->state)) {
+		if (s->executor_serial)
+			watch_deleted(hub, links_of(s->executor_serial), s->name, link_node(serial));
+		metrics_ended(hub, s->state);
+	}
 	follow_wake(hub, NODE_LIVE_SESSION, serial);
+	preflight_session_changed(hub, serial);
 }
 
 static void session_created(void *user, uint32_t serial, const char *name)
@@ -139,9 +145,12 @@ static void session_created(void *user, uint32_t serial, const char *name)
 		      (struct node){.kind = NODE_SESSION, .serial = serial});
 	if (s)
 		watch_created(hub, links_of(s->executor_serial), name, link_node(serial));
+	if (s)
+		projects_session_created(hub, s->project_serial, serial, name);
 }
 
-static void session_removed(void *user, uint32_t serial, const char *name, int64_t executor_serial)
+static void session_removed(void *user, uint32_t serial, const char *name, int64_t executor_serial,
+			    int64_t project_serial)
 {
 	struct hub *hub = user;
 
@@ -150,6 +159,7 @@ static void session_removed(void *user, uint32_t serial, const char *name, int64
 	area_header(hub->area)->sessions_ns = dispatch_changed_ns(hub->dispatch);
 	if (executor_serial)
 		watch_deleted(hub, links_of(executor_serial), name, link_node(serial));
+	projects_session_removed(hub, project_serial, serial, name);
 	watch_deleted(hub, (struct node){.kind = NODE_SESSIONS}, name,
 		      (struct node){.kind = NODE_SESSION, .serial = serial});
 	follow_wake(hub, NODE_LIVE_SESSION, serial);
@@ -174,6 +184,8 @@ static int place_elsewhere(void *user, const struct dispatch_placing *placing, s
 static void session_moved(void *user, const struct session *s, int64_t from, int64_t to)
 {
 	failover_moved(user, s, from, to);
+	if (to && s->attempt > 1)
+		metrics_failover(user);
 }
 
 static void session_attempted(void *user, const struct session *s)
@@ -378,7 +390,6 @@ static void on_tick(uv_timer_t *timer)
 	struct process *p = timer->data;
 	struct hub *hub = &p->hub;
 
-	failover_tick(hub);
 	dispatch_tick(hub->dispatch);
 	follow_tick(hub);
 	config_dir_tick(hub);
@@ -421,99 +432,6 @@ static int open_directory(const char *path, const char *name, int *ret, struct e
 		return error_set(err, errno, "cannot open %s%s%s: %s", path, name ? "/" : "", name ? name : "",
 				 strerror(errno));
 	*ret = take_fd(&dir);
-	return 0;
-}
-
-/* What only happens once a mount, before anybody reads. */
-struct first_op {
-	struct store_op op;
-	uint64_t mount_id;
-	uint64_t *unanswered; /* requests of an earlier hub */
-	size_t n_unanswered;
-	bool new_mount;
-	int result;
-	struct error err;
-};
-
-static int seed_local(struct store_tx *tx, struct error *err)
-{
-	static char name[] = "local", kind[] = KIND_LOCALPROCESS, empty[] = "",
-		    config[] = "{\"kind\":\"" KIND_LOCALPROCESS "\"}";
-	struct fleet_change change = {.kind = FLEET_DEFAULT, .name = name, .reason = empty,
-					 .at_ns = clock_now_ns()};
-	const struct executor_record row = {
-		.serial = 1,
-		.name = name,
-		.kind = kind,
-		.config = config,
-		.config_error = empty,
-		.source = EXECUTOR_SOURCE_BUILTIN,
-		.health = {.state = empty, .reason = empty, .state_changed_at_ns = change.at_ns},
-		.created_at_ns = change.at_ns,
-		.changed_at_ns = change.at_ns,
-	};
-
-	int r = executor_record_seed(tx, &row, err);
-	if (r <= 0)
-		return r;
-	change.serial = row.serial;
-	r = fleet_change_apply(tx, &change, err);
-	executor_record_clear(&change.after);
-	free(change.default_id);
-	return r;
-}
-
-static int apply_first(struct store_tx *tx, struct store_op *op, struct error *err)
-{
-	const struct first_op *f = (const struct first_op *)op;
-	int r = seed_local(tx, err);
-
-	if (r >= 0)
-		r = journal_purge(tx, f->mount_id, err);
-	if (r >= 0)
-		r = journal_keep(tx, f->mount_id, f->unanswered, f->n_unanswered, err);
-	if (r >= 0 && f->new_mount)
-		while ((r = event_prune(tx, EVENT_LOG_BYTES_MAX, err)) > 0)
-			;
-	return r;
-}
-
-static void first_done(struct store_op *op, int result, const struct error *err)
-{
-	struct first_op *f = (struct first_op *)op;
-
-	f->result = result;
-	if (result < 0)
-		f->err = *err;
-}
-
-static int prepare_store(struct process *p, struct error *err)
-{
-	struct hub *hub = &p->hub;
-	struct area_header *h = area_header(hub->area);
-	const struct store_options options = {.wake = wake_loop, .user = p};
-	AUTO_BUF struct buf path = BUF_INIT(4096);
-	struct first_op first = {.op = {.apply = apply_first, .done = first_done},
-				 .mount_id = h->mount_id,
-				 .new_mount = h->hub_epoch == 1};
-
-	buf_printf(&path, "%s/cloop.db", hub->options->state_dir);
-	if (path.failed)
-		return error_set(err, ENAMETOOLONG, "the path of the state directory is too long");
-	int r = store_open(path.data, &options, &hub->store, err);
-	if (r < 0)
-		return r;
-	ssize_t n = area_requests(hub->area, &first.unanswered);
-	if (n < 0)
-		return error_oom(err);
-	first.n_unanswered = (size_t)n;
-	store_submit(hub->store, &first.op);
-	store_flush(hub->store);
-	free(first.unanswered);
-	if (first.result < 0) {
-		*err = first.err;
-		return first.result;
-	}
 	return 0;
 }
 
@@ -582,6 +500,9 @@ static int prepare_domain(struct process *p, struct error *err)
 	p->drivers[1] = container_driver(p->container);
 	settings_apply(hub);
 	r = fleet_load(hub->fleet, store_reader(hub->store), err);
+	hub->projects = projects_new();
+	if (r >= 0)
+		r = hub->projects ? projects_load(hub->projects, store_reader(hub->store), err) : error_oom(err);
 	if (r >= 0)
 		r = dispatch_load(hub->dispatch, area_header(hub->area)->sessions_ns, err);
 	if (r >= 0)
@@ -604,7 +525,10 @@ static int prepare_tree(struct process *p, struct error *err)
 		r = supervise_new(hub, &hub->supervise, err);
 	if (r >= 0 && transaction_init(hub) < 0)
 		r = error_oom(err);
-	return r < 0 ? r : wire_new(hub, &tree_ops, &hub->wire, err);
+	if (r < 0)
+		return r;
+	failover_attach(hub);
+	return wire_new(hub, &tree_ops, &hub->wire, err);
 }
 
 static int prepare_loop(struct process *p, struct error *err)
@@ -656,7 +580,7 @@ static int serve(struct process *p, struct error *err)
 	}
 	hub->started_ns = h->served_ns;
 	hub->nonce = (uint16_t)(h->hub_epoch * 4099); /* apart from the clones of earlier hubs */
-	r = prepare_store(p, err);
+	r = hub_store_begin(hub, wake_loop, p, err);
 	if (r >= 0)
 		r = settings_begin(hub, err);
 	if (r >= 0)
@@ -713,6 +637,7 @@ static void tear_down(struct process *p)
 	hub->logs = logs_free(hub->logs);
 	hub->dispatch = dispatch_free(hub->dispatch);
 	hub->fleet = fleet_free(hub->fleet);
+	hub->projects = projects_free(hub->projects);
 	hub->wire = wire_free(hub->wire);
 	hub->follow = follow_free(hub->follow);
 	hub->prune = prune_free(hub->prune);

@@ -66,6 +66,11 @@ const struct node_dir *node_dir(enum node_kind kind)
 		[NODE_POLICY] = &policy_dir,
 		[NODE_ATTEMPTS] = &attempts_dir,
 		[NODE_ATTEMPT] = &attempt_dir,
+		[NODE_PROJECTS] = &projects_dir,
+		[NODE_PROJECT] = &project_dir,
+		[NODE_PROJECT_SESSIONS] = &project_sessions_dir,
+		[NODE_PROJECT_SESSION] = &project_session_dir,
+		[NODE_CHECK] = &check_dir,
 	};
 
 	return kind < NODE_KINDS ? dirs[kind] : NULL;
@@ -263,6 +268,10 @@ struct node node_parent(struct hub *hub, struct node dir)
 		return (struct node){.kind = NODE_SESSION, .serial = dir.serial};
 	case NODE_ATTEMPT:
 		return attempt_parent(hub, dir.serial);
+	case NODE_PROJECT:
+		return (struct node){.kind = NODE_PROJECTS};
+	case NODE_PROJECT_SESSIONS:
+		return (struct node){.kind = NODE_PROJECT, .serial = dir.serial};
 	default:
 		return (struct node){.kind = NODE_ROOT};
 	}

@@ -43,6 +43,11 @@ enum node_kind {
 	NODE_POLICY,
 	NODE_ATTEMPTS, /* serial: the session's */
 	NODE_ATTEMPT,  /* serial: the attempt's own */
+	NODE_PROJECTS,
+	NODE_PROJECT,          /* serial: the project's */
+	NODE_PROJECT_SESSIONS, /* serial: the project's */
+	NODE_PROJECT_SESSION,  /* one link in there; serial: the session's */
+	NODE_CHECK,
 	NODE_KINDS,
 };
 

@@ -3,6 +3,7 @@
 #include "core/candidates.h"
 #include "core/dispatch.h"
 #include "core/json.h"
+#include "core/policy.h"
 #include "core/requirements.h"
 #include "fs/change.h"
 #include "fs/context.h"

@@ -5,8 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/clock.h"
-#include "core/dispatch.h"
 #include "core/json.h"
 #include "core/fleet.h"
 #include "core/store/event.h"
@@ -18,8 +16,7 @@
 #include "fs/docs.h"
 #include "fs/fleet_change.h"
 #include "fs/placing.h"
-#include "fs/retention.h"
-#include "fs/settings.h"
+#include "fs/status.h"
 #include "fs/tables.h"
 #include "fs/watch.h"
 
@@ -34,66 +31,6 @@ static int render_readme(const struct view *v, struct buf *out)
 {
 	(void)v;
 	docs_readme(out);
-	return out->failed;
-}
-
-/* --- status --------------------------------------------------------------------------------- */
-
-/* Its ages move on all the time; that alone is no change (tar would complain about it). */
-static int64_t hub_changed(const struct view *v)
-{
-	return area_header(v->hub->area)->events_ns;
-}
-
-/* Sessions that the table of /status shows; the count above it is of all. */
-#define STATUS_SESSIONS 200
-
-struct status_context {
-	struct buf *out;
-	int64_t now_ns;
-	unsigned n;
-};
-
-static bool status_session(void *user, const struct session *s)
-{
-	struct status_context *ctx = user;
-	int64_t since = s->started_at_ns ? s->started_at_ns : s->created_at_ns;
-
-	if (ctx->n++ == STATUS_SESSIONS)
-		return false;
-	buf_printf(ctx->out, "%-24s %-16s %-8s %8u %8lld %8llds\n", s->name, s->executor[0] ? s->executor : "-",
-		   session_state_name(s->state), s->uid, (long long)s->pid,
-		   (long long)((ctx->now_ns - since) / CLOCK_NS_PER_S));
-	return true;
-}
-
-static int render_status(const struct view *v, struct buf *out)
-{
-	struct hub *hub = v->hub;
-	struct status_context ctx = {.out = out, .now_ns = clock_now_ns()};
-	char since[CLOCK_RFC3339_MAX];
-	const struct executor *e;
-
-	clock_format(hub->started_ns, since);
-	buf_printf(out, "cloop %s, serving since %s\n", CLOOP_VERSION, since);
-	if (hub->groups_missing)
-		buf_puts(out, "warning: the groups cloop and cloop-admin do not both exist; root alone "
-			      "starts and administers (groupadd cloop; groupadd cloop-admin)\n");
-	settings_status(hub, out);
-	retention_status(hub, out);
-	buf_printf(out, "%zu sessions in flight\n", dispatch_count_live(hub->dispatch));
-	watch_status(hub, out);
-	buf_puts(out, "\n");
-	buf_printf(out, "%-24s %-16s %-12s %8s %8s\n", "EXECUTOR", "KIND", "STATE", "INFLIGHT", "MAX");
-	for (size_t i = 0; (e = fleet_at(hub->fleet, i)); i++)
-		buf_printf(out, "%-24s %-16s %-12s %8llu %8lld\n", e->record.name,
-			   e->record.kind[0] ? e->record.kind : "-", executor_state(e),
-			   (unsigned long long)e->inflight, (long long)e->config.max_concurrent);
-	buf_printf(out, "\n%-24s %-16s %-8s %8s %8s %9s\n", "SESSION", "EXECUTOR", "STATE", "UID", "PID",
-		   "AGE");
-	dispatch_each_live(hub->dispatch, 0, status_session, &ctx);
-	if (ctx.n > STATUS_SESSIONS)
-		buf_puts(out, "…\n");
 	return out->failed;
 }
 
@@ -233,8 +170,10 @@ static const struct node_file root_files[] = {
 	 .doc = "What is where in this tree, in short."},
 	{.name = "version", .type = FILE_TEXT, .mode = 0444, .fixed = true, .render = render_version,
 	 .doc = "The version of the daemon."},
-	{.name = "status", .type = FILE_TEXT, .mode = 0444, .render = render_status,
-	 .changed = hub_changed, .doc = "For people: the executors and what is in flight."},
+	{.name = "status", .type = FILE_TEXT, .mode = 0444, .render = status_render,
+	 .changed = status_changed,
+	 .doc = "For people: the executors with their state, load, when they were last seen and why they are "
+		"in that state, and what is in flight."},
 	{.name = "error", .type = FILE_TEXT, .mode = 0444, .render = render_error, .per_caller = true,
 	 .changed = refused_at,
 	 .doc = "Why your latest refused change was refused, in one sentence; a refusal by file mode is the "
@@ -243,9 +182,9 @@ static const struct node_file root_files[] = {
 	 .changed = refused_at,
 	 .doc = "The same as {\"file\",\"errno\",\"reason\",\"field\",\"remedy\",\"at\"}."},
 	{.name = "events", .type = FILE_LOG, .mode = 0440, .owner = OWNER_ADMIN, .size = size_events,
-	 .pread = pread_events, .changed = hub_changed,
-	 .doc = "One JSON object a line: executors that come, go and change state, sessions that start and "
-		"end."},
+	 .pread = pread_events, .changed = status_changed,
+	 .doc = "One JSON object a line: executors that come, go and change state, projects and configs that "
+		"change, sessions that start and end."},
 	{.name = "default", .type = FILE_LINK, .render = render_default, .absent = default_absent,
 	 .doc = "Link to the default executor; absent when there is none."},
 	{.name = "default_id", .type = FILE_CONTROL, .mode = 0664, .owner = OWNER_ADMIN,
@@ -268,6 +207,13 @@ static const struct node_file root_files[] = {
 	 .execute = placing_execute_place,
 	 .doc = "Write {\"spec\",\"requirements\"}, either of them or both, to ask where that would go; "
 		"reads as {\"selected\"}, or as the rejections. Starts nothing."},
+	{.name = "projects", .type = FILE_DIR, .child = NODE_PROJECTS, .fixed = true,
+	 .doc = "Where work belongs."},
+	{.name = "check", .type = FILE_DIR, .child = NODE_CHECK, .fixed = true,
+	 .doc = "Dry runs: what the rules say of a document."},
+	{.name = "metrics", .type = FILE_TEXT, .mode = 0444, .render = metrics_render,
+	 .changed = status_changed,
+	 .doc = "Numbers for Prometheus in its text format; counters begin anew with each hub process."},
 };
 
 const struct node_dir root_dir = {

@@ -14,6 +14,7 @@
 #include "fs/context.h"
 #include "fs/live.h"
 #include "fs/logs.h"
+#include "fs/projects.h"
 #include "fs/tables.h"
 
 static const struct session *row_of(const struct view *v)
@@ -108,6 +109,11 @@ static int render_executor(const struct view *v, struct buf *out)
 		return -ENOENT;
 	buf_printf(out, "../../executors/%s", row->executor);
 	return out->failed;
+}
+
+static int render_project(const struct view *v, struct buf *out)
+{
+	return projects_session_link(v->hub, v->node.serial, out);
 }
 
 static bool no_executor(struct hub *hub, uint32_t serial)
@@ -442,6 +448,9 @@ static const struct node_file session_files[] = {
 	 .doc = "Link to the executor it was dispatched to; absent while it waits for another one."},
 	{.name = "attempts", .type = FILE_DIR, .child = NODE_ATTEMPTS, .fixed = true,
 	 .doc = "Each dispatch of the session: executor, status and part of the log."},
+	{.name = "project", .type = FILE_LINK, .owner = OWNER_SESSION, .absent = projects_session_has_none,
+	 .render = render_project,
+	 .doc = "Link to the project it was started in; absent when there is none, or not any more."},
 };
 
 const struct node_dir session_dir = {

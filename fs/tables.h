@@ -19,5 +19,10 @@ extern const struct node_dir live_executor_dir;     /* live.c */
 extern const struct node_dir live_sessions_dir;     /* live.c */
 extern const struct node_dir live_session_dir;      /* live.c */
 extern const struct node_dir policy_dir;            /* policy.c */
+extern const struct node_dir projects_dir;          /* projects.c */
+extern const struct node_dir project_dir;           /* projects.c */
+extern const struct node_dir project_sessions_dir;  /* projects.c */
+extern const struct node_dir project_session_dir;   /* projects.c */
+extern const struct node_dir check_dir;             /* check.c */
 
 #endif

@@ -623,8 +623,8 @@ static void change_entry(fuse_req_t req, fuse_ino_t parent, const char *name, en
 		c->uid = fuse_req_ctx(req)->uid;
 		(void)error_set(&c->err, EPERM, "nothing can be %s here",
 				op == CHANGE_MKDIR ? "made" : "removed");
-		error_remedy(&c->err, op == CHANGE_MKDIR ? "mkdir executors/ID makes an executor"
-							 : "rmdir executors/ID or sessions/ID");
+		error_remedy(&c->err, op == CHANGE_MKDIR ? "mkdir executors/ID or projects/NAME"
+							 : "rmdir executors/ID, sessions/ID or projects/NAME");
 		change_refuse(c);
 		return;
 	}
@@ -663,7 +663,7 @@ static void refuse_entry(fuse_req_t req, fuse_ino_t parent, const char *name, co
 }
 
 static const char fixed_files[] = "the files of this tree are fixed";
-static const char fixed_remedy[] = "write to the files that are there; executors are made with mkdir";
+static const char fixed_remedy[] = "write to the files that are there; executors and projects are made with mkdir";
 
 static void op_unlink(fuse_req_t req, fuse_ino_t parent, const char *name)
 {

@@ -12,6 +12,7 @@
 #include "fs/change.h"
 #include "fs/context.h"
 #include "fs/logs.h"
+#include "fs/projects.h"
 #include "fs/watch_internal.h"
 
 /*
@@ -192,6 +193,8 @@ static bool catch_up_session(void *user, uint32_t serial, const char *name)
 
 		watch_table_came(w->table, links, name, link, now_ms(w));
 	}
+	if (s)
+		projects_session_created(w->hub, s->project_serial, serial, name);
 	w->last_session = serial;
 	return true;
 }

@@ -55,6 +55,7 @@ struct store {
 	struct store_tx writer; /* writer thread, once it runs */
 
 	/* Writer thread only. */
+	int64_t commit_ns;   /* how long the last commit took; the writer's */
 	int wal_pages;       /* in the write-ahead log, told by SQLite after each commit */
 	int checkpoint_from; /* pages from which the next checkpoint is tried */
 	bool unsettled;      /* a failed commit may still lie behind the log's end */

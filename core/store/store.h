@@ -112,12 +112,18 @@ struct store_op {
 	struct error error;
 };
 
+/* Commits are counted by how long they took: the upper bounds of the buckets; longer ones are in none. */
+#define STORE_COMMIT_BUCKETS 9
+#define STORE_COMMIT_BOUNDS_MS {1, 2, 5, 10, 25, 50, 100, 250, 1000}
+
 struct store_stats {
 	uint64_t commits;  /* transactions that were committed */
 	uint64_t applied;  /* operations in them */
 	uint64_t refused;  /* operations that refused */
 	uint64_t failed;   /* operations that were undone by a failed transaction */
 	uint64_t waiting;  /* operations submitted and not yet finished */
+	uint64_t commit_buckets[STORE_COMMIT_BUCKETS];
+	int64_t commit_ns; /* all of them together */
 	int64_t wal_pages; /* length of the write-ahead log after the last commit */
 	bool checked;      /* whether the whole database was checked at open */
 };

@@ -205,16 +205,30 @@ static int run_batch(struct store *s, struct store_queue *waiting, struct store_
 		if (r < 0 || clock_boot_ns() >= until)
 			break;
 	}
+	int64_t begun = clock_boot_ns();
 	if (r == 0 && changed)
 		r = commit(s, &err);
 	else
 		rollback(s);
+	s->commit_ns = clock_boot_ns() - begun;
 	*ret_committed = r == 0 && changed;
 	for (struct store_op *op = batch->first; r < 0 && op; op = op->next) {
 		op->error = err;
 		op->result = r;
 	}
 	return r;
+}
+
+static void count_commit(struct store *s)
+{
+	static const int64_t bounds_ms[STORE_COMMIT_BUCKETS] = STORE_COMMIT_BOUNDS_MS;
+	size_t i = 0;
+
+	while (i < STORE_COMMIT_BUCKETS && s->commit_ns > bounds_ms[i] * CLOCK_NS_PER_MS)
+		i++;
+	if (i < STORE_COMMIT_BUCKETS)
+		s->stats.commit_buckets[i]++;
+	s->stats.commit_ns += s->commit_ns;
 }
 
 /* Hands a batch over to the loop. */
@@ -233,6 +247,8 @@ static void publish(struct store *s, struct store_queue *batch, bool failed, boo
 		store_queue_push(&s->finished, op);
 	}
 	s->stats.commits += committed;
+	if (committed)
+		count_commit(s);
 	s->stats.wal_pages = s->wal_pages;
 	(void)pthread_cond_broadcast(&s->idle);
 	(void)pthread_mutex_unlock(&s->mutex);

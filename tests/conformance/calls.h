@@ -14,6 +14,7 @@
 #include "core/json.h"
 #include "core/spec.h"
 #include "core/text.h"
+#include "core/verdict.h"
 
 struct call {
 	const char *name;
@@ -45,17 +46,8 @@ bool get_bool(json_t *o, const char *name);
 /* A list of borrowed strings; the caller frees the array only. */
 char **get_list(json_t *o, const char *name, size_t *ret_n);
 
-/* {"ok":true}, or {"ok":false,"sentinel":…} for a refusal. */
-json_t *verdict(int r, const struct error *err);
-
-/* The reference's name of a sentinel error, NULL when there is none. */
-const char *sentinel_name(enum error_kind kind);
-
 /* A whole number where it is one. */
 json_t *number(double value);
-
-/* The sentence of an error as a JSON string. */
-json_t *sentence(const struct error *err);
 
 /* A spec as the rows write it, with secret_files. Values as written; 0 or a refusal. */
 int read_spec(json_t *input, struct spec **ret, struct error *err);

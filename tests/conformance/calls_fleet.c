@@ -152,13 +152,13 @@ static json_t *denied_call(json_t *input)
 
 	(void)host_execution_deny(get_text(input, "executor_id"), get_text(input, "project_path"),
 				  NULL, alternatives, n, &err);
-	return json_pack("{s:o, s:s}", "error", sentence(&err), "remediation", err.remedy);
+	return json_pack("{s:o, s:s}", "error", verdict_sentence(&err), "remediation", err.remedy);
 }
 
 /* Operations on one registry: ["op", argument, argument]. */
 static json_t *outcome(int r, const struct error *err)
 {
-	const char *name = sentinel_name(err->kind);
+	const char *name = error_sentinel(err->kind);
 
 	if (r >= 0)
 		return json_null();

@@ -14,7 +14,7 @@ static json_t *validate_call(json_t *input)
 				  .external_id = (char *)get_text(input, "external_id")};
 	struct error err = {0};
 
-	return verdict(handle_record_validate(&r, &err), &err);
+	return verdict_to_json(handle_record_validate(&r, &err), &err);
 }
 
 /* [handle, executor, started] */

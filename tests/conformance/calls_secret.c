@@ -124,10 +124,10 @@ static json_t *require_call(json_t *input)
 	const char *id = get_text(input, "executor_id"), *kind = get_text(input, "kind");
 	int r = revocation_require(id[0] ? id : "e", kind[0] ? kind : "driver", &revoker, spec,
 				   &detail, &err);
-	AUTO_JSON json_t *answer = verdict(r, &err);
+	AUTO_JSON json_t *answer = verdict_to_json(r, &err);
 	if (r < 0 && answer &&
 	    (json_put_bool(answer, "detail_empty", !text_or_empty(detail)[0]) < 0 ||
-	     json_put_new(answer, "error", sentence(&err)) < 0))
+	     json_put_new(answer, "error", verdict_sentence(&err)) < 0))
 		return NULL;
 	return take_ptr(answer);
 }

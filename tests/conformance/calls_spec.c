@@ -18,7 +18,7 @@ static json_t *spec_validate_call(json_t *input)
 
 	if (r == 0)
 		r = spec_validate(spec, &err);
-	return verdict(r, &err);
+	return verdict_to_json(r, &err);
 }
 
 static json_t *spec_mounts_call(json_t *input)
@@ -32,7 +32,7 @@ static json_t *spec_mounts_call(json_t *input)
 	if (r == 0)
 		r = spec_mounts_validate(mounts, n, "mounts", &err);
 	spec_mounts_free(mounts, n);
-	return verdict(r, &err);
+	return verdict_to_json(r, &err);
 }
 
 static json_t *host_mounts_call(json_t *input)
@@ -46,7 +46,7 @@ static json_t *host_mounts_call(json_t *input)
 	if (r == 0)
 		r = host_mounts_validate(mounts, n, "mounts", &err);
 	host_mounts_free(mounts, n);
-	return verdict(r, &err);
+	return verdict_to_json(r, &err);
 }
 
 static json_t *secret_files_call(json_t *input)
@@ -59,7 +59,7 @@ static json_t *secret_files_call(json_t *input)
 	if (r == 0)
 		r = secret_files_validate(files, n, "files", &err);
 	secret_files_free(files, n);
-	return verdict(r, &err);
+	return verdict_to_json(r, &err);
 }
 
 /* One file, either as the input or under "file". */
@@ -125,39 +125,11 @@ static json_t *spec_json_call(json_t *input)
 
 static json_t *sandbox_requirements_call(json_t *input)
 {
-	static const char *const names[] = {
-		"container_runtime",
-		"host_filesystem_workspace",
-		"host_mounts",
-		"image_override",
-		"isolation",
-		"network_egress",
-		"resource_limits",
-		"revocation",
-		"sandbox_build",
-		"sandbox_mounts",
-		"secret_files",
-		"signal",
-		"stream",
-		"virtualization",
-		"workspace_provisioning",
-		"write_back",
-	};
 	AUTO_SPEC struct spec *spec = NULL;
-	struct requirements q;
-	char key[64];
 
 	if (read_spec(input, &spec, NULL) < 0)
 		return json_pack("{s:b}", "ok", 0);
-	spec_sandbox_requirements(spec, &q);
-	AUTO_JSON json_t *flags = requirements_to_json(&q);
-	AUTO_JSON json_t *answer = json_object();
-	for (size_t i = 0; i < ARRAY_SIZE(names); i++) {
-		(void)snprintf(key, sizeof(key), "require_%s", names[i]);
-		if (json_put_bool(answer, names[i], get_bool(flags, key)) < 0)
-			return NULL;
-	}
-	return take_ptr(answer);
+	return verdict_sandbox_requirements(spec);
 }
 
 static json_t *files_to_json(const struct spec *spec)

@@ -27,7 +27,7 @@ static json_t *validate_call(json_t *input)
 	if (r == 0)
 		r = workspace_validate(&w, "workspace", &err);
 	workspace_clear(&w);
-	return verdict(r, &err);
+	return verdict_to_json(r, &err);
 }
 
 static json_t *predicates_call(json_t *input)
@@ -35,46 +35,19 @@ static json_t *predicates_call(json_t *input)
 	struct workspace w;
 
 	read_workspace(input, &w);
-	json_t *answer =
-		json_pack("{s:b, s:b, s:b}", "needs_provisioning", workspace_needs_provisioning(&w),
-			  "requires_credential", workspace_requires_credential(&w), "is_zero",
-			  workspace_is_zero(&w));
+	json_t *answer = verdict_workspace_predicates(&w);
 	workspace_clear(&w);
 	return answer;
 }
 
 static json_t *derivations_call(json_t *input)
 {
-	AUTO_FREE char *base = NULL;
-	AUTO_FREE char *path = NULL;
 	struct workspace w;
 
 	read_workspace(input, &w);
-	AUTO_FREE char *host = workspace_host(&w);
-	int r = workspace_base_url(&w, &base);
-	if (r == 0)
-		r = workspace_repo_path(&w, &path);
+	json_t *answer = verdict_workspace_derivations(&w);
 	workspace_clear(&w);
-	if (r < 0)
-		return NULL;
-	return json_pack("{s:s, s:s, s:s, s:b}", "base_url", text_or_empty(base), "host", host,
-			 "repo_path", text_or_empty(path), "repo_path_ok", path != NULL);
-}
-
-static json_t *steps_to_json(const struct git_plan *plan)
-{
-	AUTO_JSON json_t *array = json_array();
-
-	for (size_t i = 0; array && i < GIT_STEPS; i++) {
-		const struct git_step *s = &plan->steps[i];
-
-		if (json_array_append_new(array, json_pack("{s:o, s:b, s:s}", "argv",
-							   strlist_to_json(s->argv, s->n_argv),
-							   "authenticated", s->authenticated,
-							   "name", s->name)) < 0)
-			return NULL;
-	}
-	return take_ptr(array);
+	return answer;
 }
 
 static json_t *plan_call(json_t *input)
@@ -88,8 +61,8 @@ static json_t *plan_call(json_t *input)
 		r = git_plan_make(&w, get_text(input, "dir"), &plan, &err);
 	workspace_clear(&w);
 	if (r < 0)
-		return verdict(r, &err);
-	json_t *answer = json_pack("{s:b, s:o}", "ok", 1, "steps", steps_to_json(&plan));
+		return verdict_to_json(r, &err);
+	json_t *answer = json_pack("{s:b, s:o}", "ok", 1, "steps", git_plan_to_json(&plan));
 	git_plan_clear(&plan);
 	return answer;
 }

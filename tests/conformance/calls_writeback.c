@@ -18,7 +18,7 @@ static json_t *validate_call(json_t *input)
 	if (r == 0)
 		r = writeback_validate(&w, "write_back", &err);
 	writeback_clear(&w);
-	return verdict(r, &err);
+	return verdict_to_json(r, &err);
 }
 
 static json_t *cap_call(json_t *input)
@@ -37,7 +37,7 @@ static json_t *branch_call(json_t *input)
 	struct text_view v = get_view(input, "branch");
 	struct error err = {0};
 
-	return verdict(writeback_check_branch(v.data, v.len, &err), &err);
+	return verdict_to_json(writeback_check_branch(v.data, v.len, &err), &err);
 }
 
 static json_t *sha_call(json_t *input)
@@ -45,7 +45,7 @@ static json_t *sha_call(json_t *input)
 	struct text_view v = get_view(input, "sha");
 	struct error err = {0};
 
-	return verdict(commit_sha_check(v.data, v.len, &err), &err);
+	return verdict_to_json(commit_sha_check(v.data, v.len, &err), &err);
 }
 
 static json_t *short_sha_call(json_t *input)
@@ -60,7 +60,7 @@ static json_t *path_call(json_t *input)
 	struct text_view v = get_view(input, "path");
 	struct error err = {0};
 
-	return verdict(writeback_check_path(v.data, v.len, &err), &err);
+	return verdict_to_json(writeback_check_path(v.data, v.len, &err), &err);
 }
 
 static struct bundle_entry read_entry(json_t *value)
@@ -81,7 +81,7 @@ static json_t *entry_call(json_t *input)
 	struct bundle_entry entry = read_entry(input);
 	struct error err = {0};
 
-	return verdict(writeback_check_entry(&entry, NULL, &err), &err);
+	return verdict_to_json(writeback_check_entry(&entry, NULL, &err), &err);
 }
 
 static json_t *inspect_call(json_t *input)
@@ -98,21 +98,7 @@ static json_t *inspect_call(json_t *input)
 		return NULL;
 	int r = writeback_inspect(get_text(input, "branch"), get_text(input, "commit_sha"), entries,
 				  n, &rejection, &err);
-	AUTO_JSON json_t *answer = verdict(r, &err);
-	if (r == 0 || !answer)
-		return take_ptr(answer);
-
-	const struct bundle_entry *at = rejection.entry;
-	if (json_put_new(answer, "path",
-			 at ? json_stringn(at->path, at->path_len) : json_string("")) < 0 ||
-	    json_put_string(answer, "code", writeback_reason_name(rejection.code)) < 0 ||
-	    json_put_string(answer, "branch", text_or_empty(rejection.branch)) < 0 ||
-	    json_put_string(answer, "commit_sha", text_or_empty(rejection.commit_sha)) < 0 ||
-	    json_put_string(answer, "mode", text_or_empty(rejection.mode)) < 0 ||
-	    json_put_string(answer, "target", text_or_empty(rejection.target)) < 0 ||
-	    json_put_new(answer, "error", sentence(&err)) < 0)
-		return NULL;
-	return take_ptr(answer);
+	return verdict_inspection(r, &rejection, &err);
 }
 
 static json_t *delivered_call(json_t *input)

@@ -47,57 +47,12 @@ char **get_list(json_t *o, const char *name, size_t *ret_n)
 	return list;
 }
 
-const char *sentinel_name(enum error_kind kind)
-{
-	static const char *const names[] = {
-		[ERROR_HANDLE_NOT_FOUND] = "ErrHandleNotFound",
-		[ERROR_EXECUTOR_NOT_FOUND] = "ErrExecutorNotFound",
-		[ERROR_ALREADY_REGISTERED] = "ErrAlreadyRegistered",
-		[ERROR_NO_DEFAULT] = "ErrNoDefault",
-		[ERROR_INVALID_SPEC] = "ErrInvalidSpec",
-		[ERROR_INVALID_SIGNAL] = "ErrInvalidSignal",
-		[ERROR_UNSUPPORTED] = "ErrUnsupported",
-		[ERROR_HOST_EXECUTION_DENIED] = "ErrHostExecutionDenied",
-		[ERROR_NO_PLACEMENT] = "ErrNoPlacement",
-		[ERROR_SESSION_CLAIM_LOST] = "ErrSessionClaimLost",
-		[ERROR_DRAIN_TIMEOUT] = "ErrDrainTimeout",
-		[ERROR_BINDINGS_UNRESOLVED] = "ErrBindingsUnresolved",
-		[ERROR_REVOCATION_UNSUPPORTED] = "ErrRevocationUnsupported",
-		[ERROR_WORKSPACE_GRANT_MISSING] = "ErrWorkspaceGrantMissing",
-		[ERROR_WORKSPACE_UNAVAILABLE] = "ErrWorkspaceUnavailable",
-		[ERROR_WRITEBACK_REJECTED] = "ErrWriteBackRejected",
-		[ERROR_WRITEBACK_UNAVAILABLE] = "ErrWriteBackUnavailable",
-	};
-
-	return (size_t)kind < ARRAY_SIZE(names) ? names[kind] : NULL;
-}
-
-json_t *verdict(int r, const struct error *err)
-{
-	AUTO_JSON json_t *o = json_object();
-
-	if (!o || json_put_bool(o, "ok", r >= 0) < 0)
-		return NULL;
-	if (r < 0 && sentinel_name(err->kind) &&
-	    json_put_string(o, "sentinel", sentinel_name(err->kind)) < 0)
-		return NULL;
-	return take_ptr(o);
-}
-
 json_t *number(double value)
 {
 	return nearbyint(value) >= value && nearbyint(value) <= value &&
 			       fabs(value) < 9007199254740992.0
 		       ? json_integer((json_int_t)value)
 		       : json_real(value);
-}
-
-json_t *sentence(const struct error *err)
-{
-	char text[ERROR_REASON_MAX + ERROR_FIELD_MAX + ERROR_REMEDY_MAX];
-
-	error_sentence(err, text, sizeof(text));
-	return json_string(text);
 }
 
 /* "mode" as a number or as "0600", "content" or so many bytes of "content_len". */

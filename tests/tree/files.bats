@@ -15,8 +15,14 @@ setup_file() {
 	if ((EUID == 0)); then
 		WHO=alice
 	fi
-	DONE=$(start "$(script 'echo out; echo err >&2; head -c 9000 /dev/zero | tr "\0" x; exit 3' \
-		'{labels: {"cloop.session": "done"}}')" second)
+	mkdir "$M/projects/app"
+	echo second > "$M/projects/app/binding"
+	echo '{"require_signal":true}' > "$M/projects/app/requirements"
+	DONE='done'
+	put "$M/projects/app/start" "$(script \
+		'echo out; echo err >&2; head -c 9000 /dev/zero | tr "\0" x; exit 3' \
+		'{labels: {"cloop.session": "done"}}')"
+	echo /srv/app > "$M/projects/app/path"
 	RUNS=$(start "$(spec /bin/sleep 1000)" second)
 	ended "$DONE"
 	export DONE RUNS WHO
@@ -38,6 +44,7 @@ path_of() {
 	local path=$1/$2
 
 	path=${path//<id>/$3}
+	path=${path//<name>/$3}
 	path=${path//<n>/1}
 	path=${path#/}
 	echo "${path#/}"
@@ -47,6 +54,7 @@ object_of() {
 	case $1 in
 	/executors/*) echo second ;;
 	/.live/executors/*) echo second ;;
+	/projects/*) echo app ;;
 	*) echo "$DONE" ;;
 	esac
 }
@@ -64,8 +72,10 @@ content() {
 	//status)
 		like "$text" "cloop $(cat "$M/version"), serving since 20[0-9T:.-]+Z" &&
 			like "$text" $'\n1 sessions in flight\n' &&
-			like "$text" $'\nlocal +localprocess +ready +0 +0\n' &&
-			like "$text" $'\n'"second +localprocess +ready +1 +3" &&
+			like "$text" $'\n2 executors: 2 ready\n' &&
+			like "$text" $'\nEXECUTOR +KIND +STATE +INFLIGHT/MAX +LAST SEEN +REASON\n' &&
+			like "$text" $'\nlocal +localprocess +ready +0/- +(-|[0-9]+s)\n' &&
+			like "$text" $'\n'"second +localprocess +ready +1/3 +(-|[0-9]+s)"$'\n' &&
 			like "$text" $'\n'"$RUNS +second +running +[0-9]+ +[0-9]+ +[0-9]+s"
 		;;
 	//error) equal "$text" '' ;;
@@ -73,20 +83,28 @@ content() {
 	//events)
 		equal "$(jq -s 'map(.seq) == [range(1; length + 1)]' <<< "$text")" true &&
 			equal "$(jq -rs 'map(.type) | unique | join(" ")' <<< "$text")" \
-				'executor.added executor.default executor.registered session.ended session.started' &&
+				'config.project_added config.project_binding config.project_path config.project_requirements executor.added executor.default executor.registered session.ended session.started' &&
 			equal "$(jq -s 'map(has("at") and has("uid")) | all' <<< "$text")" true &&
 			equal "$(jq -c "select(.session == \"$DONE\" and .type == \"session.ended\") |
 				[.executor_id, .attempt, .state, .cause, .exit_code]" <<< "$text")" \
 				'["second",1,"exited","exit",3]'
 		;;
+	//metrics)
+		equal "$(grep -vE '^(# (HELP|TYPE) cloop_[a-z_]+ .+|cloop_[a-z_]+(\{[a-z]+="[^"]*"\})? [0-9.]+)$' <<< "$text")" '' &&
+			like "$text" $'\ncloop_sessions\\{state="running"\\} 1\n' &&
+			like "$text" $'\ncloop_sessions_ended_total\\{state="exited"\\} 1\n' &&
+			like "$text" $'\ncloop_executors\\{state="ready"\\} 2\n' &&
+			like "$text" $'\ncloop_executor_inflight\\{executor="second"\\} 1\n'
+		;;
 	//default) equal "$text" executors/local ;;
 	//default_id) equal "$text" local ;;
 	# Nobody has written to them yet.
-	//start | //place) equal "$text" '' ;;
+	//start | //place | /check/*) equal "$text" '' ;;
 	/policy/host_execution) equal "$text" allowed ;;
 	/executors/\<id\>/config)
 		equal "$text" '{"kind":"localprocess","labels":{"zone":"b"},"max_concurrent":3,"log_quota_bytes":4096}'
 		;;
+	/executors/\<id\>/config_error) equal "$text" '' ;;
 	/executors/\<id\>/kind) equal "$text" localprocess ;;
 	/executors/\<id\>/capabilities)
 		equal "$(jq -c '[.isolation, .supports_stream, .supports_signal, .shares_host_filesystem,
@@ -105,9 +123,9 @@ content() {
 		equal "$(jq -c '[.session, .handle.id, .handle.executor_id]' <<< "$text")" \
 			"[\"$RUNS\",\"$RUNS.1\",\"second\"]"
 		;;
-	/executors/\<id\>/config_error) equal "$text" '' ;;
 	/executors/\<id\>/inflight) equal "$text" 1 ;;
 	/executors/\<id\>/probe) like "$text" '^ok 20[0-9T:.-]+Z$' ;;
+	/executors/\<id\>/preflight) equal "$text" '' ;;
 	/executors/\<id\>/drained) equal "$text" ../../.live/executors/second/drained ;;
 	/sessions/\<id\>/spec)
 		equal "$(jq -c 'del(.argv[2])' <<< "$text")" \
@@ -138,6 +156,14 @@ content() {
 	/sessions/\<id\>/wait) equal "$text" "../../.live/sessions/$DONE/wait" ;;
 	/sessions/\<id\>/signal) equal "$text" '' ;;
 	/sessions/\<id\>/executor) equal "$text" ../../executors/second ;;
+	/sessions/\<id\>/project) equal "$text" ../../projects/app ;;
+	/projects/\<name\>/path) equal "$text" /srv/app ;;
+	/projects/\<name\>/binding) equal "$text" second ;;
+	/projects/\<name\>/requirements) equal "$text" '{"require_signal":true}' ;;
+	/projects/\<name\>/executor) equal "$text" ../../executors/second ;;
+	/projects/\<name\>/start)
+		equal "$(jq -c '[.session, .handle.executor_id]' <<< "$text")" "[\"$DONE\",\"second\"]"
+		;;
 	/sessions/\<id\>/attempts/\<n\>/executor) equal "$text" second ;;
 	/sessions/\<id\>/attempts/\<n\>/status) equal "$text" "$(me cat "$M/sessions/$DONE/status")" ;;
 	/sessions/\<id\>/attempts/\<n\>/log) equal "$text" "$(me cat "$M/sessions/$DONE/log")" ;;
@@ -171,7 +197,7 @@ read_row() {
 @test "the tables show every entry of every directory, and no other" {
 	local dir wanted
 
-	for dir in / /executors/\<id\> /sessions/\<id\>; do
+	for dir in / /executors/\<id\> /sessions/\<id\> /projects/\<name\> /check; do
 		wanted=$(rows | awk -v dir="$dir" '$1 == dir { print $2 }' | sort)
 		equal "$(ls -A "$M/$(path_of "$dir" '' "$(object_of "$dir")")" | sort)" "$wanted"
 	done
@@ -179,6 +205,7 @@ read_row() {
 		'1 executor log status'
 	equal "$(ls "$M/executors" | xargs)" 'local second'
 	equal "$(ls "$M/sessions" | xargs)" "$DONE $RUNS"
+	equal "$(ls "$M/projects") $(ls "$M/projects/app/sessions")" "app $DONE"
 	equal "$(ls "$M/executors/second/sessions")" "$RUNS"
 	equal "$(readlink "$M/executors/second/sessions/$RUNS")" "../../../sessions/$RUNS"
 	equal "$(ls -A "$M/.live" "$M/.live/sessions" "$M/.live/sessions/$DONE" "$M/.live/executors/local" |
@@ -304,7 +331,7 @@ is_newer() {
 		case $kind in
 		control | transaction | document) equal "$got" 0 || fail "$path" ;;
 		directory) equal "$got" EISDIR || fail "$path" ;;
-		*) [[ -L $path && ($name == default || $name == executor) ]] || equal "$got" EACCES || fail "$path" ;;
+		*) [[ -L $path && ($name == default || $name == executor || $name == project) ]] || equal "$got" EACCES || fail "$path" ;;
 		esac
 	done < <(rows)
 }

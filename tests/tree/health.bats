@@ -296,6 +296,120 @@ probed_since() {
 	rmdir "$(E plain)"
 }
 
+lines_of() {
+	cut -d : -f 1 "$(E "$1")/preflight" | xargs
+}
+
+@test "preflight: what a workload would need, and what is wrong" {
+	mkdir "$(E pre)"
+	refused EHOSTUNREACH '' put "$(E pre)/preflight" run
+	put "$(E pre)/config" '{"kind":"localprocess"}'
+	equal "$(cat "$(E pre)/preflight")" ''
+	refused EINVAL '' put "$(E pre)/preflight" walk
+	put "$(E pre)/preflight" run
+	like "$(lines_of pre)" '^[okwarn]+ cgroup.cpu [okwarn]+ cgroup.memory [okwarn]+ cgroup.pids [okwarn]+ cgroup.kill [okwarn]+ user [okwarn]+ sessions [okwarn]+ group.cloop [okwarn]+ group.cloop-admin ok launcher ok run$'
+	grep -qx 'ok run: /bin/true exited with 0' "$(E pre)/preflight"
+	like "$(cat "$(E pre)/probe")" '^ok '
+	# It is there for the next hub, and goes with the executor.
+	hub_kill
+	grep -qx 'ok launcher: it answers' "$(E pre)/preflight"
+	rmdir "$(E pre)"
+	mkdir "$(E pre)"
+	equal "$(cat "$(E pre)/preflight")" ''
+	rmdir "$(E pre)"
+	# A check that fails is the write's error, and counts as a failed probe.
+	settings 10m 10m
+	flagged pre
+	put "$(E pre)/probe" now
+	sicken pre
+	refused EIO '' put "$(E pre)/preflight" run
+	equal "$(jq -r .reason <<< "$refusal")" \
+		'1 of its checks failed: health_check: health_check exited with 3: its disk is gone'
+	equal "$(jq -r .remedy <<< "$refusal")" 'cat executors/pre/preflight'
+	equal "$(cat "$(E pre)/state")" degraded
+	like "$(health pre .reason)" '^preflight: health_check'
+	heal pre
+	put "$(E pre)/preflight" run
+	equal "$(cat "$(E pre)/state")" ready
+	grep -qx 'ok health_check: exited with 0' "$(E pre)/preflight"
+	settings 100ms 100ms
+	rmdir "$(E pre)"
+}
+
+@test "smoke: a session from its start to its end, of which nothing stays" {
+	local before
+
+	before=$(ls "$M/sessions")
+	put "$(E local)/preflight" smoke
+	grep -qx 'ok smoke: a session ran to its end, and its log is whole' "$(E local)/preflight"
+	equal "$(ls "$M/sessions")" "$before"
+	equal "$(cat "$(E local)/inflight")" 0
+	[ "$(jq -r 'select(.type == "session.started" or .type == "session.removed") | .type' "$M/events" |
+		tail -n 2 | xargs)" = 'session.started session.removed' ]
+	# Where no session may start, it says so.
+	put "$(E local)/state" cordon
+	refused EIO '' put "$(E local)/preflight" smoke
+	grep -q '^fail smoke: executor local is cordoned' "$(E local)/preflight"
+	put "$(E local)/state" uncordon
+	put "$(E local)/probe" now
+	equal "$(cat "$(E local)/state")" ready
+	need_root
+	WHO=carol put "$(E local)/preflight" smoke
+	WHO=alice
+	run ! put "$(E local)/preflight" run
+}
+
+@test "a hub that is killed in the middle of smokes: each write is answered, and nothing stays" {
+	local i pids=()
+
+	for i in 1 2 3 4 5 6 7 8; do
+		put "$(E local)/preflight" smoke &
+		pids+=($!)
+	done
+	hub_kill
+	for i in "${pids[@]}"; do
+		wait "$i" || fail "$(cat "$M/error.json" "$(E local)/preflight")"
+	done
+	equal "$(find "$M/sessions" -mindepth 1 -maxdepth 1 | wc -l)" "$(jq -rs 'map(select(.type == "session.started")) as $s |
+		map(select(.type == "session.removed")) as $r | ($s | length) - ($r | length)' "$M/events")"
+}
+
+# metric NAME: its value.
+metric() {
+	awk -v name="$1" '$1 == name { print $2 }' "$M/metrics"
+}
+
+@test "metrics count what happens" {
+	local before i ids=()
+
+	before=$(metric 'cloop_sessions_ended_total{state="exited"}')
+	for i in 1 2 3 4 5; do
+		ids+=("$(start '{"argv":["/bin/true"]}')")
+	done
+	ended "${ids[@]}" > /dev/null
+	equal "$(metric 'cloop_sessions_ended_total{state="exited"}')" $((before + 5))
+	before=$(metric 'cloop_start_failures_total{errno="EINVAL"}')
+	refused EINVAL argv put "$(E local)/start" '{"argv":[]}'
+	equal "$(metric 'cloop_start_failures_total{errno="EINVAL"}')" $((before + 1))
+	before=$(metric 'cloop_probes_total{result="failed"}')
+	checked failing 'exit 1'
+	eventually is failing unreachable
+	(($(metric 'cloop_probes_total{result="failed"}') >= before + 3))
+	(($(metric 'cloop_executor_transitions_total{to="unreachable"}') >= 1))
+	equal "$(metric 'cloop_executors{state="unreachable"}')" 1
+	rmdir "$(E failing)"
+	# The buckets of a histogram grow, and the last has everything.
+	equal "$(metric 'cloop_store_commit_seconds_bucket{le="+Inf"}')" "$(metric cloop_store_commit_seconds_count)"
+	awk '/_bucket/ { if ($2 < last) exit 1; last = $2 }' "$M/metrics"
+	(($(metric 'cloop_store_commit_seconds_bucket{le="1.000"}') > 0))
+	timeout 20 cat "$M/sessions/$(start '{"argv":["/bin/sleep","2"]}')/follow" &
+	blocked() {
+		(($(metric cloop_blocked_readers) >= 1))
+	}
+	eventually blocked
+	wait $!
+}
+
 @test "300 executors are probed, and the tree answers meanwhile" {
 	local i slowest=0 begin took
 

@@ -270,6 +270,29 @@ finish() {
 		'{"spec":{"argv":["true"],"secrets":[{"lease_id":"l","env_keys":["T"]}]}}'
 }
 
+@test "what must not run on the host is placed nowhere, bound or not" {
+	local file answer
+
+	mkdir "$M/projects/app"
+	put "$M/policy/host_execution" denied
+	for file in start place; do
+		refused EACCES host_execution_policy put "$M/$file" '{"spec":{"argv":["true"]}}'
+		equal "$(me jq -c '[.constraint, .considered, (.rejections | map(.constraint) | unique)]' "$M/$file")" \
+			'["host_execution_policy",3,["host_execution_policy"]]'
+	done
+	refused EACCES host_execution_policy put "$M/check/requirements" '{}'
+	# The default, and a binding.
+	refused EACCES '' put "$M/projects/app/start" '{"argv":["true"]}'
+	put "$M/projects/app/binding" east
+	refused EACCES '' put "$M/projects/app/start" '{"argv":["true"]}'
+	like "$(cat "$M/error")" 'east'
+	put "$M/projects/app/requirements" '{"labels":{"zone":"east"}}'
+	put "$M/projects/app/binding" ''
+	answer=$(write projects/app/start '{"argv":["true"]}' || true)
+	equal "$(jq -r .constraint <<< "$answer")" host_execution_policy
+	rmdir "$M/projects/app"
+}
+
 @test "a fleet of nobody" {
 	local id
 

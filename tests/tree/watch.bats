@@ -188,6 +188,34 @@ has_tail() {
 	[[ $(stat -c %s "$M/sessions/$1/log.tail") -gt 1000 ]]
 }
 
+@test "projects, their values and the links to their sessions" {
+	local id
+
+	watch projects "$M/projects"
+	mkdir "$M/projects/app"
+	eventually saw projects "projects/app CREATE,ISDIR"
+	watch app "$M/projects/app" "$M/projects/app/sessions"
+	watch path "$M/projects/app/path"
+	known 4
+	put "$M/projects/app/binding" local
+	eventually saw app "projects/app/binding MODIFY"
+	put "$M/projects/app/start" "$(gate project)"
+	id=$(me jq -r .session "$M/projects/app/start")
+	eventually saw app "projects/app/sessions/$id CREATE"
+	equal "$(readlink "$M/projects/app/sessions/$id")" "../../../sessions/$id"
+	tell project end 0
+	ended "$id"
+	# It stays, as the session does.
+	equal "$(count app "projects/app/sessions/$id DELETE")" 0
+	rmdir "$M/sessions/$id"
+	eventually saw app "projects/app/sessions/$id DELETE"
+	equal "$(count app "projects/app/sessions/$id CREATE") $(count app "projects/app/sessions/$id DELETE")" '1 1'
+	equal "$(seen path)" ''
+	rmdir "$M/projects/app"
+	eventually saw projects "projects/app DELETE,ISDIR"
+	equal "$(count projects "projects/app CREATE,ISDIR") $(count projects "projects/app DELETE,ISDIR")" '1 1'
+}
+
 @test "events and default_id are announced" {
 	local size
 

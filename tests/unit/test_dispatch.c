@@ -119,8 +119,10 @@ static void on_created(void *user, uint32_t serial, const char *name)
 	((struct daemon *)user)->created++;
 }
 
-static void on_removed(void *user, uint32_t serial, const char *name, int64_t executor_serial)
+static void on_removed(void *user, uint32_t serial, const char *name, int64_t executor_serial,
+		       int64_t project_serial)
 {
+	(void)project_serial;
 	(void)serial;
 	(void)executor_serial;
 	(void)name;
