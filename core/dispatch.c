@@ -5,12 +5,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/random.h>
 
 #include "core/clock.h"
 #include "core/disk_floor.h"
 #include "core/dispatch_internal.h"
 #include "core/failover.h"
+#include "core/fault.h"
 #include "core/fleet_policy.h"
 #include "core/store/store.h"
 
@@ -127,59 +127,6 @@ void live_drop(struct dispatch *d, struct live *l)
 	d->n_live--;
 	live_count(d, l, 0);
 	live_free(l);
-}
-
-/* --- names ---------------------------------------------------------------------------------- */
-
-static const char base32[] = "abcdefghijklmnopqrstuvwxyz234567";
-
-#define AUTO_NAME_CHARS 16
-
-static void automatic_name(char buf[static SESSION_ID_MAX + 1])
-{
-	unsigned char random[AUTO_NAME_CHARS];
-
-	/* Cannot fail or block once the machine has seeded itself; 80 bits do not meet by chance. */
-	while (getrandom(random, sizeof(random), 0) != (ssize_t)sizeof(random))
-		;
-	memcpy(buf, "s-", 2);
-	for (size_t i = 0; i < AUTO_NAME_CHARS; i++)
-		buf[2 + i] = base32[random[i] % 32];
-	buf[2 + AUTO_NAME_CHARS] = '\0';
-}
-
-static bool has_automatic_form(const char *name)
-{
-	return strlen(name) == 2 + AUTO_NAME_CHARS && strncmp(name, "s-", 2) == 0 &&
-	       strspn(name + 2, base32) == AUTO_NAME_CHARS;
-}
-
-static int check_chosen_name(const char *name, struct error *err)
-{
-	static const char allowed[] = "abcdefghijklmnopqrstuvwxyz0123456789._-";
-	size_t len = strlen(name);
-	int r = 0;
-
-	if (len < 1 || len > SESSION_ID_MAX || strspn(name, allowed) != len ||
-	    strchr("._-", name[0])) {
-		r = error_set_kind(err, EINVAL, ERROR_INVALID_SPEC, "not a session id");
-		error_remedy(err, "use 1 to 64 of a-z, 0-9, dot, underscore and dash, beginning with a "
-				  "letter or digit");
-	} else if (has_automatic_form(name)) {
-		r = error_set_kind(err, EINVAL, ERROR_INVALID_SPEC,
-				   "has the form of an automatic session id");
-		error_remedy(err, "choose another one");
-	}
-	if (r < 0)
-		error_field(err, "labels.%s", SESSION_LABEL);
-	return r;
-}
-
-int dispatch_check_id(const struct spec *spec, struct error *err)
-{
-	const char *chosen = spec_label(spec, SESSION_LABEL);
-
-	return chosen ? check_chosen_name(chosen, err) : 0;
 }
 
 /* --- answers -------------------------------------------------------------------------------- */
@@ -335,11 +282,13 @@ static void row_committed(struct store_op *op, int result, const struct error *e
 		d->hooks->inflight(d->user, executor);
 		return;
 	}
+	(void)fault_point("launch.row");
 	d->changed_ns = clock_now_ns();
 	l->visible = true;
 	d->hooks->created(d->user, (uint32_t)l->row.serial, l->row.name);
 	d->hooks->inflight(d->user, l->row.executor_serial);
 	live_launch(d, l);
+	(void)fault_point("launch.asked");
 }
 
 static int apply_row(struct store_tx *tx, struct store_op *op, struct error *err)
@@ -347,7 +296,10 @@ static int apply_row(struct store_tx *tx, struct store_op *op, struct error *err
 	const struct row_op *row_op = (const struct row_op *)op;
 
 	/* The loop does not change what is read here while the phase is PHASE_COMMITTING. */
-	return session_insert(tx, &row_op->live->row, err);
+	int r = session_insert(tx, &row_op->live->row, err);
+
+	(void)fault_point("launch.inserted");
+	return r;
 }
 
 /* A row of before files were noted was asked for at the executor that it ran on. */
@@ -475,7 +427,7 @@ int dispatch_start(struct dispatch *d, struct dispatch_start *start, dispatch_st
 		if (r <= 0)
 			return r;
 	} else {
-		automatic_name(name);
+		dispatch_make_name(name);
 	}
 	struct executor *executor = start->executor;
 	r = executor ? 0 : start->choose(start->choose_user, &executor, err);
@@ -588,6 +540,7 @@ static void on_started(void *user, uint32_t serial, const struct executor_starte
 
 	if (!l || live_moving_started(d, l, started) || l->phase != PHASE_LAUNCHING)
 		return;
+	(void)fault_point("launch.started");
 	live_running(d, l, started);
 	answer_waiters(l, NULL);
 	live_send_signals(d, l);
@@ -598,6 +551,7 @@ static void on_failed(void *user, uint32_t serial, const struct error *err)
 	struct dispatch *d = user;
 	struct live *l = live_get(d, serial);
 
+	(void)fault_point("launch.failed");
 	if (l && !live_moving_failed(d, l, err) && l->phase == PHASE_LAUNCHING)
 		launch_refused(d, l, err);
 }
@@ -610,6 +564,7 @@ static void on_ended(void *user, uint32_t serial, const struct executor_exit *en
 	if (!l || live_moving_ended(d, l, ended) ||
 	    (l->phase != PHASE_RUNNING && l->phase != PHASE_LAUNCHING))
 		return;
+	(void)fault_point("end.told");
 	if (ended->cause == SESSION_CAUSE_LOST) {
 		l->phase = PHASE_MENDING;
 		l->lost_reason = strdup(ended->reason);
@@ -655,6 +610,7 @@ static void on_ready(void *user, struct driver *driver)
 
 const struct executor_events dispatch_events = {
 	.ready = on_ready,
+	.stalled = live_stalled,
 	.started = on_started,
 	.failed = on_failed,
 	.ended = on_ended,

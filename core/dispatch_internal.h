@@ -101,6 +101,9 @@ struct row_op {
 	struct live *live;
 };
 
+/* dispatch_name.c: an automatic name. */
+void dispatch_make_name(char buf[static SESSION_ID_MAX + 1]);
+
 struct live *live_get(struct dispatch *d, int64_t serial);
 
 /* Takes a session out of memory; from now on the store tells of it. */
@@ -114,6 +117,9 @@ void live_running(struct dispatch *d, struct live *l, const struct executor_star
 
 /* It ended: in memory now, on the disk soon, and again until that works. */
 void live_finish(struct dispatch *d, struct live *l, const struct executor_exit *ended);
+
+/* executor_events.stalled: those who wait have their session, and it says what becomes of it. */
+void live_stalled(void *user, struct driver *driver);
 
 /* Finds out from the driver what became of it. */
 void live_resolve(struct dispatch *d, struct live *l);

@@ -6,6 +6,7 @@
 
 #include "core/clock.h"
 #include "core/dispatch_internal.h"
+#include "core/fault.h"
 #include "core/handle_row.h"
 #include "core/json.h"
 #include "core/store/event.h"
@@ -50,11 +51,13 @@ static struct state_op *state_op_new(struct dispatch *d, const struct live *l)
 	s->row.handle_id = dup_text(l->row.handle_id);
 	s->row.claim_token = dup_text(l->row.claim_token);
 	s->row.error = dup_text(l->row.error);
+	s->row.image = dup_text(l->row.image ? l->row.image : "");
 	s->row.project_path = dup_text(l->row.project_path);
 	s->row.requirements = s->row.spec = s->row.groups = NULL;
 	s->driver = dup_text(e && e->driver ? e->driver->ops->kind : "");
 	if (!s->row.name || !s->row.executor || !s->row.boot_id || !s->row.handle_id ||
-	    !s->row.claim_token || !s->row.error || !s->row.project_path || !s->driver) {
+	    !s->row.claim_token || !s->row.error || !s->row.image || !s->row.project_path ||
+	    !s->driver) {
 		state_op_free(s);
 		return NULL;
 	}
@@ -91,6 +94,7 @@ static int apply_running(struct store_tx *tx, struct store_op *op, struct error 
 		.boot_id = row->boot_id,
 		.started_at_ns = row->started_at_ns,
 		.deadline_ns = row->deadline_ns,
+		.image = row->image,
 	};
 	char external[24], empty[] = "", none[] = "[]";
 
@@ -102,12 +106,13 @@ static int apply_running(struct store_tx *tx, struct store_op *op, struct error 
 		.external_id = external,
 		.project_path = row->project_path,
 		.pid = row->pid,
-		.image = empty,
+		.image = row->image,
 		.started_at_ns = row->started_at_ns,
 		.deadline_ns = row->deadline_ns,
 		.meta = empty,
 		.secrets = none,
 	};
+	(void)fault_point("running.apply");
 	int r = session_set_running(tx, row->serial, row->claim_token, &running, err);
 	if (r >= 0)
 		r = handle_row_put(tx, &handle, err);
@@ -132,6 +137,7 @@ static int apply_ended(struct store_tx *tx, struct store_op *op, struct error *e
 		.answered = s->answered,
 	};
 
+	(void)fault_point("end.apply");
 	int r = session_set_finished(tx, row->serial, row->claim_token, &finished, err);
 	if (r >= 0)
 		r = handle_row_delete(tx, row->handle_id, err);
@@ -146,6 +152,7 @@ static void state_written(struct store_op *op, int result, const struct error *e
 	struct dispatch *d = s->dispatch;
 	struct live *l = live_get(d, s->row.serial);
 
+	(void)fault_point(s->ends ? "end.written" : "running.written");
 	if (result >= 0)
 		d->hooks->told(d->user);
 	/* A running row that could not be written is made up for by the one that ends it. */
@@ -190,6 +197,11 @@ void live_running(struct dispatch *d, struct live *l, const struct executor_star
 	l->row.pid = (pid_t)started->pid;
 	l->row.started_at_ns = started->started_at_ns;
 	l->row.deadline_ns = started->deadline_ns;
+	/* One that was adopted is what it was when it was started. */
+	if (started->image[0]) {
+		free(l->row.image);
+		l->row.image = strdup(started->image);
+	}
 	l->spec = spec_free(l->spec);
 	free(take_ptr(l->row.spec));
 	free(take_ptr(l->row.groups));
@@ -299,6 +311,18 @@ void live_orphaned(struct dispatch *d, struct live *l)
 {
 	lost(d, l, "its executor is not registered any more");
 	dispatch_answer_resolved(l);
+}
+
+void live_stalled(void *user, struct driver *driver)
+{
+	struct dispatch *d = user;
+
+	for (struct live *l = d->first; l; l = l->next) {
+		const struct executor *e = fleet_get(d->fleet, l->row.executor_serial);
+
+		if (e && e->driver == driver && l->phase == PHASE_LAUNCHING)
+			dispatch_answer_resolved(l);
+	}
 }
 
 void live_resolve(struct dispatch *d, struct live *l)

@@ -70,6 +70,11 @@ struct executor_events {
 	 */
 	void (*ready)(void *user, struct driver *driver);
 	/*
+	 * It is not known when the driver will be ready again, if at all: nobody should wait for a
+	 * launch that was asked for already. It stays pending.
+	 */
+	void (*stalled)(void *user, struct driver *driver);
+	/*
 	 * Exactly one of these answers each launch, unless the connection is lost. A session that
 	 * was adopted and runs is `started` as well.
 	 */

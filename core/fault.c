@@ -87,6 +87,10 @@ static int perform(const char *action, size_t len)
 		int error;
 	} errors[] = {{"eio", EIO}, {"enospc", ENOSPC}, {"enomem", ENOMEM}, {"eagain", EAGAIN}};
 
+	if (len == 9 && memcmp(action, "kill-both", 9) == 0) {
+		(void)kill(getppid(), SIGKILL);
+		(void)kill(getpid(), SIGKILL);
+	}
 	if (len == 4 && memcmp(action, "kill", 4) == 0)
 		(void)kill(getpid(), SIGKILL);
 	else if (len == 4 && memcmp(action, "stop", 4) == 0)
@@ -118,7 +122,8 @@ int fault_point(const char *name)
 				return 0;
 			memcpy(path, colon + 1, path_len);
 			path[path_len] = '\0';
-			return count_says_act(path) ? perform(action, (size_t)(colon - action)) : 0;
+			if (count_says_act(path))
+				return perform(action, (size_t)(colon - action));
 		}
 		p = *end == ',' ? end + 1 : end;
 	}

@@ -9,11 +9,13 @@
  *
  *	name:action[:count-file]
  *
- * with the actions `kill` (SIGKILL to the process itself), `stop` (SIGSTOP, goes on after SIGCONT)
- * and `eio`, `enospc`, `enomem`, `eagain` (fault_point() returns that errno, negative). Without a
- * count file it happens each time. The count file holds one number n, or two, "skip n": the first
- * `skip` passes do nothing, the next n act, those after that do nothing. The file is locked while
- * it is read and written, so it counts over all processes and lives.
+ * with the actions `kill` (SIGKILL to the process itself), `kill-both` (SIGKILL to its parent, then
+ * to itself), `stop` (SIGSTOP, goes on after SIGCONT) and `eio`, `enospc`, `enomem`, `eagain`
+ * (fault_point() returns that errno, negative). Without a count file it happens each time. The count
+ * file holds one number n, or two, "skip n": the first `skip` passes do nothing, the next n act,
+ * those after that do nothing, nor does a file that is not there. The file is locked while it is read
+ * and written, so it counts over all processes and lives. Of several entries of one name the first
+ * that acts does so.
  */
 #ifndef CLOOP_CORE_FAULT_H
 #define CLOOP_CORE_FAULT_H

@@ -27,7 +27,11 @@ struct driver_shims {
 	struct registered drivers[DRIVER_SHIMS_DRIVERS_MAX];
 	size_t n_drivers;
 	void *owners; /* tsearch tree of struct owned */
+	bool refused; /* the launcher does not answer; until it does */
 };
+
+static const char launcher_refuses[] = "cloop-launcher hangs up instead of answering: it belongs to "
+				       "another version of cloopd, or does not come up";
 
 static int by_serial(const void *a, const void *b)
 {
@@ -94,6 +98,7 @@ static void on_ready(void *user, unsigned abilities)
 	struct driver_shims *s = user;
 
 	*s->options.abilities = abilities | DRIVER_ABILITIES_KNOWN;
+	s->refused = false;
 	for (size_t i = 0; i < s->n_drivers; i++)
 		s->drivers[i].driver->ready = true;
 	for (size_t i = 0; i < s->n_drivers; i++)
@@ -106,6 +111,27 @@ static void on_disconnected(void *user)
 
 	for (size_t i = 0; i < s->n_drivers; i++)
 		s->drivers[i].driver->ready = false;
+}
+
+/* Starts are refused from now on; what runs goes on, and launches that were taken wait. */
+static void on_refused(void *user)
+{
+	struct driver_shims *s = user;
+
+	s->refused = true;
+	s->options.log(s->options.user, launcher_refuses);
+	for (size_t i = 0; i < s->n_drivers; i++)
+		s->options.events->stalled(s->options.user, s->drivers[i].driver);
+}
+
+int driver_shims_check(const struct driver_shims *s, struct error *err)
+{
+	if (!s->refused)
+		return 0;
+	int r = error_set(err, EHOSTUNREACH, "%s", launcher_refuses);
+
+	error_remedy(err, "install both of one version, then cloopd stop and cloopd serve");
+	return r;
 }
 
 static void on_started(void *user, uint64_t serial, uint32_t attempt,
@@ -337,6 +363,7 @@ int driver_shims_new(const struct driver_shims_options *options, struct driver_s
 		.exited = on_exited,
 		.lost = on_lost,
 		.disconnected = on_disconnected,
+		.refused = on_refused,
 	};
 	const struct shim_client_config config = {
 		.sessions_fd = options->sessions_fd,

@@ -36,6 +36,8 @@ struct driver_shims_options {
 	 * borrowed. What was said before counts until it is said again.
 	 */
 	uint32_t *abilities;
+	/* One line for the daemon's log. */
+	void (*log)(void *user, const char *line);
 	const struct executor_events *events;
 	void *user;
 };
@@ -64,6 +66,9 @@ struct shim_client *driver_shims_client(struct driver_shims *s);
 
 /* enum shim_ability; everything, before a launcher has ever said what it can do. */
 unsigned driver_shims_abilities(const struct driver_shims *s);
+
+/* EHOSTUNREACH while the launcher hangs up instead of answering: for driver_ops.check. */
+int driver_shims_check(const struct driver_shims *s, struct error *err);
 
 /* timeout_minutes of a spec. */
 int64_t driver_timeout_ms(int64_t minutes);

@@ -228,21 +228,29 @@ static int journal(struct store_tx *tx, struct change *c, int code, struct error
 	return journal_insert(tx, &entry, err);
 }
 
+/* On the writer thread, as what the operation is made of. */
+static int apply_and_record(struct store_tx *tx, struct change *c, int code, struct error *err)
+{
+	int r = fault_point("change.apply");
+
+	if (r < 0)
+		return error_set(err, -r, "a test makes this change fail");
+	r = c->apply ? c->apply(tx, c, err) : 0;
+	if (r >= 0)
+		r = journal(tx, c, code, err);
+	(void)fault_point("change.applied");
+	return r;
+}
+
 static int apply_change(struct store_tx *tx, struct store_op *op, struct error *err)
 {
-	struct change *c = (struct change *)op;
-
-	(void)fault_point("change.apply");
-	int r = c->apply ? c->apply(tx, c, err) : 0;
-
-	return r < 0 ? r : journal(tx, c, 0, err);
+	return apply_and_record(tx, (struct change *)op, 0, err);
 }
 
 static void change_committed(struct store_op *op, int result, const struct error *err)
 {
 	struct change *c = (struct change *)op;
 
-	(void)fault_point("change.committed");
 	if (result < 0) {
 		c->err = *err;
 		if (c->undo)
@@ -250,10 +258,12 @@ static void change_committed(struct store_op *op, int result, const struct error
 		change_refuse(c);
 		return;
 	}
+	(void)fault_point("change.committed");
 	watch_kernel_tells(c->hub, c);
 	if (c->committed)
 		c->committed(c);
 	watch_kernel_tells(c->hub, NULL);
+	(void)fault_point("change.told");
 	reply_success(c);
 	prune_add(c->hub, c->unique);
 	change_free(c);
@@ -269,9 +279,8 @@ void change_commit(struct change *c)
 static int apply_refusal(struct store_tx *tx, struct store_op *op, struct error *err)
 {
 	struct change *c = (struct change *)op;
-	int r = c->apply ? c->apply(tx, c, err) : 0;
 
-	return r < 0 ? r : journal(tx, c, c->err.code, err);
+	return apply_and_record(tx, c, c->err.code, err);
 }
 
 static void refusal_committed(struct store_op *op, int result, const struct error *err)
@@ -279,6 +288,7 @@ static void refusal_committed(struct store_op *op, int result, const struct erro
 	struct change *c = (struct change *)op;
 
 	(void)err;
+	(void)fault_point("change.committed");
 	/* The refusal stands whether or not it could be recorded. */
 	if (result >= 0 && c->committed)
 		c->committed(c);
@@ -311,6 +321,7 @@ bool change_replayed(struct change *c)
 		change_free(c);
 		return true;
 	}
+	/* One that is not there is no error of the request: c->err stays as it is. */
 	int r = journal_get(store_reader(c->hub->store), area_header(c->hub->area)->mount_id,
 			    c->unique & INT64_MAX, &entry, NULL);
 	if (r == -ENOENT)
@@ -359,6 +370,7 @@ static int apply_prune(struct store_tx *tx, struct store_op *op, struct error *e
 {
 	const struct prune *p = (const struct prune *)op;
 
+	(void)fault_point("prune.apply");
 	return journal_delete(tx, area_header(p->hub->area)->mount_id, p->sent, p->n_sent, err);
 }
 

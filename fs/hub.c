@@ -15,13 +15,13 @@
 #include "core/boot_id.h"
 #include "core/clock.h"
 #include "core/dispatch.h"
+#include "core/fault.h"
 #include "core/owner.h"
 #include "core/fleet.h"
 #include "core/project.h"
 #include "core/store/store.h"
 #include "drivers/container/driver.h"
 #include "drivers/localprocess/driver.h"
-#include "drivers/shim/log_reader.h"
 #include "drivers/shim/log_writer.h"
 #include "drivers/shim/session_dir.h"
 #include "fs/area.h"
@@ -34,6 +34,7 @@
 #include "fs/hub_store.h"
 #include "fs/logs.h"
 #include "fs/preflight.h"
+#include "fs/session_folders.h"
 #include "fs/projects.h"
 #include "fs/retention.h"
 #include "fs/settings.h"
@@ -46,10 +47,6 @@
 #define TICK_MS 1000
 #define LAUNCHER_WAIT_MS 5000 /* the first hub of a mount */
 
-/* Folders that could not be removed are tried again every so many ticks, so many at a time. */
-#define FORGET_TICKS 60
-#define FORGET_BATCH 64
-
 /* Everything that lives as long as the process; hub_run() owns it. */
 struct process {
 	struct hub hub; /* first: what is called back with the process may take the hub */
@@ -58,7 +55,7 @@ struct process {
 	struct localprocess *localprocess;
 	struct container *container;
 	int sessions_fd, runtime_fd;
-	unsigned n_removals, ticks;
+	struct session_folders folders;
 	uv_async_t wake;
 	uv_timer_t tick;
 	uv_poll_t keeper;
@@ -199,128 +196,18 @@ static void say(void *user, const char *line)
 	hub_log("%s", line);
 }
 
-/* --- folders of forgotten sessions ---------------------------------------------------------- */
-
-struct removal {
-	struct store_op op; /* first */
-	uv_work_t work;
-	struct process *process;
-	uint32_t serial;
-	int result;
-};
-
-static void remove_folder(uv_work_t *work)
+static void mend(void *user, uint32_t serial, uint64_t log_quota_bytes)
 {
-	struct removal *r = work->data;
+	struct process *p = user;
 
-	r->result = shim_session_remove(r->process->sessions_fd, r->serial);
-}
-
-static int apply_redeem(struct store_tx *tx, struct store_op *op, struct error *err)
-{
-	return session_redeem(tx, ((struct removal *)op)->serial, err);
-}
-
-static void redeemed(struct store_op *op, int result, const struct error *err)
-{
-	(void)result; /* what stays is removed at the next start */
-	(void)err;
-	free(op);
-}
-
-static void folder_removed(uv_work_t *work, int status)
-{
-	struct removal *r = work->data;
-
-	r->process->n_removals--;
-	if (status < 0 || r->result < 0) {
-		hub_log("the folder of forgotten session %u cannot be removed: %s", r->serial,
-			strerror(-r->result));
-		free(r);
-		return;
-	}
-	if (!r->process->hub.store) { /* the hub is ending: redeemed at the next start */
-		free(r);
-		return;
-	}
-	r->op.apply = apply_redeem;
-	r->op.done = redeemed;
-	store_submit(r->process->hub.store, &r->op);
+	session_folders_mend(&p->folders, serial, log_quota_bytes);
 }
 
 static void forget(void *user, uint32_t serial)
 {
 	struct process *p = user;
-	struct removal *r = calloc(1, sizeof(*r));
 
-	if (!r)
-		return; /* removed at the next start */
-	r->process = p;
-	r->serial = serial;
-	r->work.data = r;
-	p->n_removals++;
-	if (uv_queue_work(&p->hub.loop, &r->work, remove_folder, folder_removed) < 0) {
-		p->n_removals--;
-		free(r);
-	}
-}
-
-/* --- logs of lost sessions ------------------------------------------------------------------ */
-
-struct mending {
-	uv_work_t work;
-	struct process *process;
-	uint32_t serial;
-	uint64_t quota_bytes;
-	int result;
-	uint64_t log_bytes; /* of the workload that are left */
-};
-
-static void mend_log(uv_work_t *work)
-{
-	struct mending *m = work->data;
-	AUTO_CLOSE int dir = session_dir_open(m->process->sessions_fd, m->serial);
-
-	AUTO_LOG_READER struct log_reader *reader = NULL;
-	struct log_sizes sizes;
-
-	m->result = dir < 0 ? dir
-			    : log_writer_repair(dir, m->quota_bytes, "the supervisor of this session was killed");
-	if (dir >= 0 && log_reader_open(dir, &reader, NULL) == 0 &&
-	    log_reader_sizes(reader, &sizes, NULL) == 0)
-		m->log_bytes = sizes.stdout_bytes + sizes.stderr_bytes;
-}
-
-static void log_mended(uv_work_t *work, int status)
-{
-	struct mending *m = work->data;
-
-	if (status < 0 || (m->result < 0 && m->result != -ENOENT))
-		hub_log("the log of lost session %u cannot be made whole: %s", m->serial,
-			strerror(-m->result));
-	if (m->process->hub.store) /* else the hub is ending, and the next one finds it lost again */
-		dispatch_mended(m->process->hub.dispatch, m->serial, m->log_bytes);
-	free(m);
-}
-
-static void mend(void *user, uint32_t serial, uint64_t log_quota_bytes)
-{
-	struct process *p = user;
-	struct mending *m = calloc(1, sizeof(*m));
-
-	if (m) {
-		*m = (struct mending){.process = p, .serial = serial, .quota_bytes = log_quota_bytes};
-		m->work.data = m;
-	}
-	if (!m || uv_queue_work(&p->hub.loop, &m->work, mend_log, log_mended) < 0) {
-		free(m);
-		dispatch_mended(p->hub.dispatch, serial, 0);
-	}
-}
-
-static void forget_doomed(void *user, int64_t serial)
-{
-	forget(user, (uint32_t)serial);
+	session_folders_forget(&p->folders, serial);
 }
 
 /* --- the keeper ----------------------------------------------------------------------------- */
@@ -392,10 +279,9 @@ static void on_tick(uv_timer_t *timer)
 
 	dispatch_tick(hub->dispatch);
 	follow_tick(hub);
+	session_folders_tick(&p->folders);
 	config_dir_tick(hub);
 	retention_tick(hub);
-	if (++p->ticks % FORGET_TICKS == 0 && p->n_removals == 0)
-		(void)session_list_doomed(store_reader(hub->store), 0, FORGET_BATCH, forget_doomed, p, NULL);
 }
 
 /* --- start ---------------------------------------------------------------------------------- */
@@ -473,6 +359,7 @@ static int prepare_domain(struct process *p, struct error *err)
 		r = open_directory(hub->options->runtime_dir, NULL, &p->runtime_fd, err);
 	if (r < 0)
 		return r;
+	p->folders = (struct session_folders){.hub = hub, .sessions_fd = p->sessions_fd};
 	hub->fleet = fleet_new(p->drivers);
 	if (!hub->fleet)
 		return error_oom(err);
@@ -486,6 +373,7 @@ static int prepare_domain(struct process *p, struct error *err)
 		.epoch = area_header(hub->area)->hub_epoch,
 		.forbidden_dev = area_header(hub->area)->mount_dev,
 		.abilities = &area_header(hub->area)->launcher_abilities,
+		.log = say,
 		.events = &dispatch_events,
 		.user = hub->dispatch,
 	};
@@ -506,7 +394,7 @@ static int prepare_domain(struct process *p, struct error *err)
 	if (r >= 0)
 		r = dispatch_load(hub->dispatch, area_header(hub->area)->sessions_ns, err);
 	if (r >= 0)
-		r = retention_new(hub, p->sessions_fd, &p->n_removals, err);
+		r = retention_new(hub, p->sessions_fd, &p->folders.n_removals, err);
 	return r < 0 ? r : config_dir_new(hub, err);
 }
 

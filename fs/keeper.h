@@ -11,6 +11,7 @@
  * request EIO (fs/fallback.h) and goes on trying; the next READY heals. A hub that is started again
  * executes the file that was accepted last, also when another one lies at its path meanwhile: only
  * SIGUSR2 takes that one, after it proved (hub-check-init) that it would negotiate the same INIT.
+ * Nudger and launcher are started anew then, as they speak with the hub.
  *
  * Signals: SIGTERM and SIGINT stop, SIGUSR2 upgrades, SIGHUP does nothing. Exit status: 0 stopped
  * or unmounted, 1 refused or failed, 2 usage (fs/main.c).

@@ -453,6 +453,9 @@ void keeper_upgrade_ended(struct keeper *k, struct child_end end, int64_t now)
 	/* The nudger speaks with the hub: both are of one build. */
 	k->run_nudger.failures = 0;
 	child_kill(&k->run_nudger.child, SIGKILL);
+	/* So does the launcher; its shims go on without it. */
+	k->run_launcher.failures = 0;
+	child_kill(&k->run_launcher.child, SIGTERM);
 	if (k->hub.pid == 0) {
 		k->hub_at = now;
 		return;

@@ -22,6 +22,7 @@
 #include <unistd.h>
 
 #include "core/clock.h"
+#include "core/fault.h"
 #include "core/owner.h"
 #include "fs/mountinfo.h"
 #include "fs/nudge_protocol.h"
@@ -177,6 +178,7 @@ static void report_done(const struct nudger *n, const struct nudge_order *order,
 	struct nudge_report r = {
 		.type = NUDGE_DONE, .result = result, .hub = order->hub, .number = order->number};
 
+	(void)fault_point("nudger.done");
 	/* Waits for room: a hub that heard nothing would wait for ever. */
 	while (send(n->socket_fd, &r, offsetof(struct nudge_report, marks), MSG_NOSIGNAL) < 0 &&
 	       errno == EINTR)
@@ -207,6 +209,7 @@ static void ask(struct nudger *n, const struct nudge_order *order)
 
 static void carry_out(struct nudger *n, struct nudge_order *order)
 {
+	(void)fault_point("nudger.order");
 	switch ((enum nudge_type)order->type) {
 	case NUDGE_NONE:
 		break;

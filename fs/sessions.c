@@ -6,6 +6,7 @@
 
 #include "core/clock.h"
 #include "core/dispatch.h"
+#include "core/fault.h"
 #include "core/json.h"
 #include "drivers/shim/log_format.h"
 #include "drivers/shim/log_reader.h"
@@ -145,6 +146,7 @@ static void signalled(void *user, int result, const struct error *err)
 {
 	struct change *c = user;
 
+	(void)fault_point("signal.done");
 	if (result < 0) {
 		c->err = *err;
 		change_refuse(c);

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/fault.h"
 #include "core/owner.h"
 #include "core/text.h"
 #include "fs/area.h"
@@ -132,6 +133,7 @@ static void run_document(struct hub *hub, struct change *c, struct area_handle *
 	size_t len = area_blob_read(hub->area, &h->doc, 0, text, h->doc.len);
 	text[len] = '\0';
 	h->doc_state = DOCUMENT_RUNNING;
+	(void)fault_point("document.complete");
 	node_file(c->node)->execute(c, text, len);
 }
 
@@ -223,6 +225,7 @@ static void write_document(struct hub *hub, struct change *c, struct area_handle
 			       "close descriptors that are not needed");
 		return;
 	}
+	(void)fault_point("document.appended");
 	*entry = (struct scanner_entry){.fh = h->fh, .len = h->doc.len, .state = state};
 	/* It may be held for long; its bytes are in the document. */
 	area_request_shrink(hub->area, c->unique, WRITE_HEAD);
@@ -338,6 +341,7 @@ void transaction_answered(struct hub *hub, uint64_t fh, struct node node, uid_t 
 		area_mailbox_put(hub->area, uid, node_inode(node), text.data, text.len);
 	if (!h || (h->doc_state != DOCUMENT_RUNNING && h->doc_state != DOCUMENT_BROKEN))
 		return;
+	(void)fault_point("document.answer");
 	h->text_base_set = 0;
 	h->text_valid = area_blob_set(hub->area, &h->text, h->uid, text.data, text.len) == 0;
 	if (h->doc_state == DOCUMENT_RUNNING)

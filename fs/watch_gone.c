@@ -4,8 +4,11 @@
  * it has the directory, it does not tell its watchers that it is gone. So it is asked to forget the
  * names in it.
  *
- * Asking takes the lock of the directory, which somebody may hold who waits for an answer of the hub:
- * that is for a thread of its own, which reads nothing but tables.
+ * Asking takes the lock of the directory: that is for a thread of its own, which reads nothing but
+ * tables. A thread that waits for this lock cannot be killed, nor can its process: whoever holds the
+ * lock must not need this hub any more, or a hub that is killed meanwhile never ends, and no other
+ * one takes its place. So it is asked when the reply to the RMDIR was written. From then on the
+ * kernel knows that the directory is dead, and looks nothing up in it under that lock.
  */
 #include <linux/fuse.h>
 #include <stdlib.h>
@@ -21,6 +24,7 @@
 
 struct watch_gone {
 	uv_work_t work;
+	uv_timer_t soon; /* the reply is written when the loop has turned */
 	int fuse_fd;
 	bool busy;
 	struct node *waiting, *dirs; /* dirs: what the thread has */
@@ -80,6 +84,11 @@ static void begin(struct watch_gone *g, uv_loop_t *loop)
 	g->busy = uv_queue_work(loop, &g->work, forget, forgotten) == 0;
 }
 
+static void on_soon(uv_timer_t *timer)
+{
+	begin(timer->data, timer->loop);
+}
+
 void watch_gone_add(struct watch *w, struct node dir)
 {
 	struct watch_gone *g = w->gone;
@@ -91,15 +100,18 @@ void watch_gone_add(struct watch *w, struct node dir)
 	if (!g->waiting)
 		return;
 	g->waiting[g->n_waiting++] = dir;
-	begin(g, &w->hub->loop);
+	(void)uv_timer_start(&g->soon, on_soon, 0, 0);
 }
 
-struct watch_gone *watch_gone_new(const struct hub *hub)
+struct watch_gone *watch_gone_new(struct hub *hub)
 {
 	struct watch_gone *g = calloc(1, sizeof(*g));
 
-	if (g)
-		g->fuse_fd = hub->options->fuse_fd;
+	if (!g)
+		return NULL;
+	g->fuse_fd = hub->options->fuse_fd;
+	(void)uv_timer_init(&hub->loop, &g->soon);
+	g->soon.data = g;
 	return g;
 }
 

@@ -63,7 +63,7 @@ void watch_scanned(struct watch *w, uint64_t number, size_t n_certain);
 /* --- watch_gone.c --- */
 
 /* NULL: out of memory. Freed when the loop has run out. */
-struct watch_gone *watch_gone_new(const struct hub *hub);
+struct watch_gone *watch_gone_new(struct hub *hub);
 struct watch_gone *watch_gone_free(struct watch_gone *g);
 
 /* The kernel removes that directory, or is about to, for it was answered so. */

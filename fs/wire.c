@@ -9,6 +9,7 @@
 #include <unistd.h>
 #include <uv.h>
 
+#include "core/fault.h"
 #include "core/owner.h"
 #include "fs/area.h"
 #include "fs/context.h"
@@ -88,6 +89,13 @@ static bool is_init(const struct wire *w, uint64_t unique)
 	return h->init_len >= sizeof(*in) && in->unique == unique;
 }
 
+/* The requests that change something: where a test stops the hub. */
+static void fault_at(uint32_t opcode, const char *point)
+{
+	if (opcode == FUSE_WRITE || opcode == FUSE_MKDIR || opcode == FUSE_RMDIR)
+		(void)fault_point(point);
+}
+
 /* The request was answered, well or not. */
 static void answered(struct wire *w, uint64_t unique)
 {
@@ -110,8 +118,10 @@ static ssize_t wire_writev(int fd, struct iovec *iov, int count, void *user)
 	if (!in)
 		return is_init(w, unique) ? init_reply(w, iov, count) : writev(fd, iov, count);
 
+	fault_at(in->opcode, "wire.reply");
 	ssize_t n = writev(fd, iov, count);
 	int saved = errno;
+	fault_at(in->opcode, "wire.replied");
 	/*
 	 * ENOENT: the kernel does not wait for it any more. Other failures (EINVAL: a reply that the
 	 * kernel does not take) must not leave the caller waiting for ever either.
@@ -381,7 +391,11 @@ static bool one(struct wire *w)
 		return false;
 	}
 	if (is_kept(in->opcode)) {
-		handle(w, area_request_keep(area, in->unique, (uint32_t)n), (uint32_t)n);
+		fault_at(in->opcode, "wire.read");
+		const void *kept = area_request_keep(area, in->unique, (uint32_t)n);
+
+		fault_at(in->opcode, "wire.kept");
+		handle(w, kept, (uint32_t)n);
 	} else {
 		if (in->opcode == FUSE_INIT)
 			keep_init(w, in, (uint32_t)n);

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "core/clock.h"
+#include "core/fault.h"
 
 void store_queue_push(struct store_queue *q, struct store_op *op)
 {
@@ -165,9 +166,11 @@ static int begin(struct store *s, struct error *err)
 
 static int commit(struct store *s, struct error *err)
 {
+	(void)fault_point("store.commit");
 	int rc = sqlite3_exec(s->writer.db, "COMMIT", NULL, NULL, NULL);
 
 	if (rc == SQLITE_OK) {
+		(void)fault_point("store.committed");
 		s->unsettled = false;
 		return 0;
 	}

@@ -26,8 +26,10 @@ static void capabilities(struct driver *d, const struct executor_config *config,
 
 static int check(struct driver *d, const struct executor_launch *launch, struct error *err)
 {
+	int r = driver_shims_check(of(d)->shims, err);
+
 	/* Before a launcher has said what it can do, launch() is where that is judged. */
-	return localprocess_check(launch->spec, driver_shims_abilities(of(d)->shims), err);
+	return r < 0 ? r : localprocess_check(launch->spec, driver_shims_abilities(of(d)->shims), err);
 }
 
 static int launch(struct driver *d, const struct executor_launch *launch, struct error *err)

@@ -118,6 +118,8 @@ static void on_launcher_gone(struct shim_client *c)
 	connect_later(c);
 	if (was_ready)
 		c->ops.disconnected(c->user);
+	else if (c->hangups < SHIM_CLIENT_HANGUPS_MAX && ++c->hangups == SHIM_CLIENT_HANGUPS_MAX)
+		c->ops.refused(c->user);
 }
 
 /* Sends waiting launches until one does not go: *ret_error says why, 0 when all went. */
@@ -159,7 +161,7 @@ static bool send_waiting(struct shim_client *c)
 static void on_ready(struct shim_client *c, unsigned abilities)
 {
 	c->ready = true;
-	c->connect_tries = 0;
+	c->connect_tries = c->hangups = 0;
 	for (size_t i = 0; i < CLIENT_BUCKETS; i++) {
 		struct client_session *s = LIST_FIRST(&c->buckets[i]);
 

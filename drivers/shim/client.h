@@ -55,7 +55,16 @@ struct shim_client_ops {
 	void (*lost)(void *user, uint64_t serial, uint32_t attempt, const struct error *err);
 	/* The launcher is gone, `ready` will be said again. */
 	void (*disconnected)(void *user);
+	/*
+	 * SHIM_CLIENT_HANGUPS_MAX launchers in a row hung up instead of answering HELLO: one of
+	 * another protocol, or one that does not come up. Said once until `ready`; the client goes
+	 * on trying.
+	 */
+	void (*refused)(void *user);
 };
+
+/* A launcher that is killed just then hangs up as well, but hardly so often. */
+#define SHIM_CLIENT_HANGUPS_MAX 5
 
 enum shim_adoption {
 	SHIM_ADOPT_NEVER,    /* never ran: may be launched. Nothing will be said. */

@@ -82,6 +82,7 @@ struct shim_client {
 	bool ready;
 	size_t n_launching;
 	unsigned connect_tries;
+	unsigned hangups; /* connections in a row that were not answered */
 	uv_timer_t connect_timer;
 	uv_timer_t resolve_timer;
 	int n_open; /* timers that are not closed yet */

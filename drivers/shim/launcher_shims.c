@@ -112,6 +112,7 @@ void launcher_hand_over(struct launcher *l, const struct shim_message *m, int re
 			slot->attempt = m->header.attempt;
 			slot->connection = l->connection;
 			slot->answered = false;
+			(void)fault_point("launcher.handed_over");
 			return;
 		}
 		/* One that was killed; what is left of it is noticed by SIGCHLD. */
@@ -146,8 +147,10 @@ static void on_shim_message(struct launcher *l, struct slot *slot, const struct 
 	if (!answer || slot->answered)
 		return;
 	slot->answered = true;
+	(void)fault_point("launcher.answer");
 	if (slot->connection == l->connection)
 		launcher_tell_hub(l, m);
+	(void)fault_point("launcher.answered");
 }
 
 void launcher_on_shim(struct launcher *l, size_t index)

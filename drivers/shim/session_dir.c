@@ -420,7 +420,9 @@ int shim_session_remove(int sessions_fd, uint64_t serial)
 		r = empty_dir(dir);
 	if (r < 0)
 		return r;
+	(void)fault_point("removal.empty");
 	(void)unlinkat(dir, "lock", 0);
+	(void)fault_point("removal.unlocked");
 	session_dir_name(serial, name);
 	if (unlinkat(shard, name, AT_REMOVEDIR) < 0 && errno != ENOENT)
 		return -errno;

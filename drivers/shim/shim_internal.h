@@ -15,11 +15,11 @@
 
 /*
  * Fault points (core/fault.h), in the order in which a launch meets them: launcher.launch,
- * launcher.fork, shim.started (its file is made and empty), shim.after_started, shim.claimed,
- * shim.log_open, shim.clone, shim.cloned; in the new process workload.cloned and workload.exec;
- * shim.running, shim.signal_recorded, shim.signal_applied; shim.ending, shim.before_sync,
- * shim.before_exit, shim.exit_record, shim.before_exited; shim.undo while a failed launch is
- * undone.
+ * launcher.fork, launcher.handed_over, shim.started (its file is made and empty),
+ * shim.after_started, shim.claimed, shim.log_open, shim.clone, shim.cloned; in the new process
+ * workload.cloned and workload.exec; shim.running, launcher.answer, launcher.answered,
+ * shim.signal_recorded, shim.signal_applied; shim.ending, shim.before_sync, shim.before_exit,
+ * shim.exit_record, shim.before_exited; shim.undo while a failed launch is undone.
  */
 
 enum shim_phase {

@@ -168,6 +168,11 @@ status() {
 # hub_begin: makes directories and starts a hub; for setup_file. As $HUB_USER when that is set. What a
 # function hub_prepare does to $D/home/etc, the configuration directory, is done before.
 hub_begin() {
+	hub_make
+	hub_start
+}
+
+hub_make() {
 	D=$(mktemp -d "${TMPDIR:-/tmp}/cloop-tree.XXXXXX")
 	M=$D/mnt
 	export D M
@@ -178,15 +183,21 @@ hub_begin() {
 	mkdir "$D/home/etc"
 	! declare -F hub_prepare > /dev/null || hub_prepare
 	[[ -z ${HUB_USER-} ]] || chown -R "${UID_OF[$HUB_USER]}" "$D/home" "$M"
-	hub_start
+}
+
+# hub_setting NAME VALUE: from its next start on, the hub has that in its environment.
+hub_setting() {
+	printf '%s=%s\n' "$@" >> "$D/settings"
 }
 
 # hub_exec: becomes the keeper. Its own environment is what its own user's workloads inherit.
 hub_exec() {
 	# With test hooks, a minute is short.
 	local command=(env HUB_VARIABLE=inherited CLOOP_HIDDEN=hidden CLOOP_MINUTE_MS=1000)
-	local options=()
+	local options=() settings=()
 
+	[[ ! -e $D/settings ]] || mapfile -t settings < "$D/settings"
+	command+=("${settings[@]}")
 	((EUID == 0)) && [[ -z ${HUB_USER-} ]] || options+=(--no-allow-other)
 	if [[ -n ${HUB_USER-} ]]; then
 		command=(env -i PATH="$PATH" HOME="/home/$HUB_USER" ASAN_OPTIONS="${ASAN_OPTIONS-}"
@@ -255,6 +266,11 @@ hub_pid() {
 
 launcher_pid() {
 	keepers_child cloop-launcher
+}
+
+# The processes that supervise sessions: they hold locks in the sessions directory.
+hub_shims() {
+	find /proc/[0-9]*/fd -lname "$D/home/state/sessions/*/lock" 2> /dev/null | cut -d / -f 3 | sort -u
 }
 
 hub_is_other() {

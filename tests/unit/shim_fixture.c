@@ -66,13 +66,18 @@ static void on_lost(void *user, uint64_t serial, uint32_t attempt, const struct 
 	f->outcomes[serial].err = *err;
 }
 
+static void on_refused(void *user)
+{
+	((struct fixture *)user)->n_refused++;
+}
+
 static void on_disconnected(void *user)
 {
 	((struct fixture *)user)->n_disconnected++;
 }
 
-static const struct shim_client_ops ops = {on_ready,  on_started, on_failed,
-					   on_exited, on_lost,    on_disconnected};
+static const struct shim_client_ops ops = {on_ready, on_started,      on_failed, on_exited,
+					   on_lost,  on_disconnected, on_refused};
 
 bool fixture_ended(const struct fixture *f, uint64_t serial)
 {

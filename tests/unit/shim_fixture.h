@@ -44,7 +44,7 @@ struct fixture {
 	uv_timer_t tick;
 	struct shim_client *client;
 	uint64_t epoch;
-	int n_ready, n_disconnected;
+	int n_ready, n_disconnected, n_refused;
 	unsigned abilities;
 	struct outcome outcomes[FIXTURE_SERIALS];
 };

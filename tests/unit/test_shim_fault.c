@@ -9,7 +9,9 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/mount.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 
 #include "tests/unit/shim_fixture.h"
 
@@ -321,6 +323,33 @@ static void test_launcher_killed_while_launching(void **state)
 	fixture_close(f);
 }
 
+/* What answers no HELLO: said once, and over when there is a launcher that does. */
+static void test_launcher_of_another_version(void **state)
+{
+	struct fixture *f = fixture_open();
+
+	(void)state;
+	fixture_launch_shell(f, 1, "while [ ! -e go ]; do sleep 0.02; done; exit 3");
+	fixture_until(f, f->outcomes[1].n_started == 1);
+	fixture_kill_launcher(f);
+	pid_t pid = fork();
+	if (pid == 0)
+		for (;;)
+			(void)close(accept(f->listen_fd, NULL, NULL));
+	fixture_until(f, f->n_refused == 1);
+	/* What runs does not depend on it. */
+	fixture_write(f, "go", "", 0666);
+	fixture_until(f, fixture_ended(f, 1));
+	assert_int_equal(f->outcomes[1].exit.code, 3);
+	assert_int_equal(kill(pid, SIGKILL), 0);
+	assert_int_equal(waitpid(pid, NULL, 0), pid);
+	fixture_start_launcher(f, NULL);
+	fixture_until(f, f->n_ready == 2);
+	assert_int_equal(f->n_refused, 1);
+	assert_int_equal(fixture_run_shell(f, 2, "exit 4")->exit.code, 4);
+	fixture_close(f);
+}
+
 /* The machine went down while it ran: another boot. */
 static void test_other_boot(void **state)
 {
@@ -423,6 +452,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(test_ready_waits_for_earlier_launchers),
 		cmocka_unit_test(test_launch_of_dead_launcher),
 		cmocka_unit_test(test_launcher_killed_while_launching),
+		cmocka_unit_test(test_launcher_of_another_version),
 		cmocka_unit_test(test_other_boot),
 		cmocka_unit_test(test_full_disk),
 	};
