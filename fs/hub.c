@@ -18,8 +18,6 @@
 #include "core/owner.h"
 #include "core/fleet.h"
 #include "core/project.h"
-#include "core/store/event.h"
-#include "core/store/journal.h"
 #include "core/store/store.h"
 #include "drivers/container/driver.h"
 #include "drivers/localprocess/driver.h"
@@ -31,10 +29,12 @@
 #include "fs/context.h"
 #include "fs/failover.h"
 #include "fs/follow.h"
+#include "fs/hub_store.h"
 #include "fs/logs.h"
 #include "fs/preflight.h"
 #include "fs/session_folders.h"
 #include "fs/projects.h"
+#include "fs/retention.h"
 #include "fs/settings.h"
 #include "fs/supervise.h"
 #include "fs/sweep.h"
@@ -263,6 +263,7 @@ static void on_tick(uv_timer_t *timer)
 	sweep_tick(p->sweep);
 	session_folders_tick(&p->folders);
 	config_dir_tick(hub);
+	retention_tick(hub);
 }
 
 /* --- start ---------------------------------------------------------------------------------- */
@@ -285,99 +286,6 @@ static int open_directory(const char *path, const char *name, int *ret, struct e
 		return error_set(err, errno, "cannot open %s%s%s: %s", path, name ? "/" : "", name ? name : "",
 				 strerror(errno));
 	*ret = take_fd(&dir);
-	return 0;
-}
-
-/* What only happens once a mount, before anybody reads. */
-struct first_op {
-	struct store_op op;
-	uint64_t mount_id;
-	uint64_t *unanswered; /* requests of an earlier hub */
-	size_t n_unanswered;
-	bool new_mount;
-	int result;
-	struct error err;
-};
-
-static int seed_local(struct store_tx *tx, struct error *err)
-{
-	static char name[] = "local", kind[] = KIND_LOCALPROCESS, empty[] = "",
-		    config[] = "{\"kind\":\"" KIND_LOCALPROCESS "\"}";
-	struct fleet_change change = {.kind = FLEET_DEFAULT, .name = name, .reason = empty,
-					 .at_ns = clock_now_ns()};
-	const struct executor_record row = {
-		.serial = 1,
-		.name = name,
-		.kind = kind,
-		.config = config,
-		.config_error = empty,
-		.source = EXECUTOR_SOURCE_BUILTIN,
-		.health = {.state = empty, .reason = empty, .state_changed_at_ns = change.at_ns},
-		.created_at_ns = change.at_ns,
-		.changed_at_ns = change.at_ns,
-	};
-
-	int r = executor_record_seed(tx, &row, err);
-	if (r <= 0)
-		return r;
-	change.serial = row.serial;
-	r = fleet_change_apply(tx, &change, err);
-	executor_record_clear(&change.after);
-	free(change.default_id);
-	return r;
-}
-
-static int apply_first(struct store_tx *tx, struct store_op *op, struct error *err)
-{
-	const struct first_op *f = (const struct first_op *)op;
-	int r = seed_local(tx, err);
-
-	if (r >= 0)
-		r = journal_purge(tx, f->mount_id, err);
-	if (r >= 0)
-		r = journal_keep(tx, f->mount_id, f->unanswered, f->n_unanswered, err);
-	if (r >= 0 && f->new_mount)
-		while ((r = event_prune(tx, EVENT_LOG_BYTES_MAX, err)) > 0)
-			;
-	return r;
-}
-
-static void first_done(struct store_op *op, int result, const struct error *err)
-{
-	struct first_op *f = (struct first_op *)op;
-
-	f->result = result;
-	if (result < 0)
-		f->err = *err;
-}
-
-static int prepare_store(struct process *p, struct error *err)
-{
-	struct hub *hub = &p->hub;
-	struct area_header *h = area_header(hub->area);
-	const struct store_options options = {.wake = wake_loop, .user = p};
-	AUTO_BUF struct buf path = BUF_INIT(4096);
-	struct first_op first = {.op = {.apply = apply_first, .done = first_done},
-				 .mount_id = h->mount_id,
-				 .new_mount = h->hub_epoch == 1};
-
-	buf_printf(&path, "%s/cloop.db", hub->options->state_dir);
-	if (path.failed)
-		return error_set(err, ENAMETOOLONG, "the path of the state directory is too long");
-	int r = store_open(path.data, &options, &hub->store, err);
-	if (r < 0)
-		return r;
-	ssize_t n = area_requests(hub->area, &first.unanswered);
-	if (n < 0)
-		return error_oom(err);
-	first.n_unanswered = (size_t)n;
-	store_submit(hub->store, &first.op);
-	store_flush(hub->store);
-	free(first.unanswered);
-	if (first.result < 0) {
-		*err = first.err;
-		return first.result;
-	}
 	return 0;
 }
 
@@ -453,6 +361,8 @@ static int prepare_domain(struct process *p, struct error *err)
 		r = hub->projects ? projects_load(hub->projects, store_reader(hub->store), err) : error_oom(err);
 	if (r >= 0)
 		r = dispatch_load(hub->dispatch, area_header(hub->area)->sessions_ns, err);
+	if (r >= 0)
+		r = retention_new(hub, p->sessions_fd, &p->folders.n_removals, err);
 	return r < 0 ? r : config_dir_new(hub, err);
 }
 
@@ -528,7 +438,7 @@ static int serve(struct process *p, struct error *err)
 	}
 	hub->started_ns = h->served_ns;
 	hub->nonce = (uint16_t)(h->hub_epoch * 4099); /* apart from the clones of earlier hubs */
-	r = prepare_store(p, err);
+	r = hub_store_begin(hub, wake_loop, p, err);
 	if (r >= 0)
 		r = settings_begin(hub, err);
 	if (r >= 0)
@@ -591,6 +501,7 @@ static void tear_down(struct process *p)
 	hub->follow = follow_free(hub->follow);
 	hub->prune = prune_free(hub->prune);
 	hub->config_dir = config_dir_free(hub->config_dir);
+	hub->retention = retention_free(hub->retention);
 	hub->settings = settings_free(hub->settings);
 	free(hub->scanners);
 	hub->area = area_free(hub->area);
