@@ -51,11 +51,13 @@ static struct state_op *state_op_new(struct dispatch *d, const struct live *l)
 	s->row.handle_id = dup_text(l->row.handle_id);
 	s->row.claim_token = dup_text(l->row.claim_token);
 	s->row.error = dup_text(l->row.error);
+	s->row.image = dup_text(l->row.image ? l->row.image : "");
 	s->row.project_path = dup_text(l->row.project_path);
 	s->row.requirements = s->row.spec = s->row.groups = NULL;
 	s->driver = dup_text(e && e->driver ? e->driver->ops->kind : "");
 	if (!s->row.name || !s->row.executor || !s->row.boot_id || !s->row.handle_id ||
-	    !s->row.claim_token || !s->row.error || !s->row.project_path || !s->driver) {
+	    !s->row.claim_token || !s->row.error || !s->row.image || !s->row.project_path ||
+	    !s->driver) {
 		state_op_free(s);
 		return NULL;
 	}
@@ -92,6 +94,7 @@ static int apply_running(struct store_tx *tx, struct store_op *op, struct error 
 		.boot_id = row->boot_id,
 		.started_at_ns = row->started_at_ns,
 		.deadline_ns = row->deadline_ns,
+		.image = row->image,
 	};
 	char external[24], empty[] = "", none[] = "[]";
 
@@ -103,7 +106,7 @@ static int apply_running(struct store_tx *tx, struct store_op *op, struct error 
 		.external_id = external,
 		.project_path = row->project_path,
 		.pid = row->pid,
-		.image = empty,
+		.image = row->image,
 		.started_at_ns = row->started_at_ns,
 		.deadline_ns = row->deadline_ns,
 		.meta = empty,
@@ -194,6 +197,11 @@ void live_running(struct dispatch *d, struct live *l, const struct executor_star
 	l->row.pid = (pid_t)started->pid;
 	l->row.started_at_ns = started->started_at_ns;
 	l->row.deadline_ns = started->deadline_ns;
+	/* One that was adopted is what it was when it was started. */
+	if (started->image[0]) {
+		free(l->row.image);
+		l->row.image = strdup(started->image);
+	}
 	l->spec = spec_free(l->spec);
 	free(take_ptr(l->row.spec));
 	free(take_ptr(l->row.groups));

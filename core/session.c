@@ -68,6 +68,7 @@ void session_clear(struct session *s)
 	free(s->requirements);
 	free(s->spec);
 	free(s->groups);
+	free(s->image);
 	*s = (struct session){0};
 }
 
@@ -85,7 +86,7 @@ void session_list_clear(struct session_list *list)
 	"pid, boot_id, handle_id, claim_token, attempt, created_at, started_at, finished_at, "     \
 	"deadline, log_bytes, log_dropped_bytes, log_quota_bytes, origin_mount, origin_unique, "   \
 	"project_path, task_id, error, requirements, spec, groups, start_file, "      \
-	"project_serial"
+	"project_serial, image"
 
 #define SESSION_LIVE "state IN ('pending', 'running')"
 
@@ -123,6 +124,7 @@ static void bind_session(struct store_query *q, const struct session *s)
 	store_query_text(q, s->groups);
 	store_query_int(q, (int64_t)s->start_file);
 	store_query_int(q, s->project_serial);
+	store_query_text(q, s->image ? s->image : "");
 }
 
 static int read_session(struct store_query *q, struct session *ret, struct error *err)
@@ -156,7 +158,7 @@ static int read_session(struct store_query *q, struct session *ret, struct error
 		{1, &s.name},       {2, &s.executor},      {11, &s.boot_id},
 		{12, &s.handle_id}, {13, &s.claim_token},  {24, &s.project_path},
 		{26, &s.error},     {27, &s.requirements}, {28, &s.spec},
-		{29, &s.groups},
+		{29, &s.groups},    {32, &s.image},
 	};
 
 	int r = session_read_words(q, 6, &s.state, 7, &s.cause, err);
@@ -205,7 +207,7 @@ int session_insert(struct store_tx *tx, const struct session *s, struct error *e
 	int r = store_query_begin(&q, tx,
 				  "INSERT INTO session (" SESSION_COLUMNS ") VALUES ("
 				  "?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, "
-				  "?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+				  "?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
 				  err);
 
 	if (r < 0)
@@ -275,7 +277,7 @@ int session_set_running(struct store_tx *tx, int64_t serial, const char *claim_t
 	int r = store_query_begin(
 		&q, tx,
 		"UPDATE session SET state = 'running', handle_id = ?, pid = ?, "
-		"boot_id = ?, started_at = ?, deadline = ?" WHERE_CLAIMED SESSION_LIVE,
+		"boot_id = ?, started_at = ?, deadline = ?, image = ?" WHERE_CLAIMED SESSION_LIVE,
 		err);
 
 	if (r < 0)
@@ -285,6 +287,7 @@ int session_set_running(struct store_tx *tx, int64_t serial, const char *claim_t
 	store_query_text(&q, running->boot_id);
 	store_query_int(&q, running->started_at_ns);
 	store_query_int(&q, running->deadline_ns);
+	store_query_text(&q, running->image ? running->image : "");
 	return run_claimed(&q, serial, claim_token, running->started_at_ns, err);
 }
 
@@ -580,6 +583,25 @@ int session_count(struct store_tx *tx, int64_t *ret, struct error *err)
 	int r = store_query_begin(&q, tx, "SELECT count(*) FROM session", err);
 
 	return r < 0 ? r : store_query_scalar(&q, ret, err);
+}
+
+int session_known(struct store_tx *tx, int64_t serial, bool *ret, struct error *err)
+{
+	AUTO_QUERY struct store_query q = {0};
+	int64_t known = 0;
+	int r = store_query_begin(&q, tx,
+				  "SELECT EXISTS (SELECT 1 FROM session WHERE serial = ?) OR "
+				  "EXISTS (SELECT 1 FROM session_doomed WHERE serial = ?)",
+				  err);
+
+	if (r < 0)
+		return r;
+	store_query_int(&q, serial);
+	store_query_int(&q, serial);
+	r = store_query_scalar(&q, &known, err);
+	if (r == 0)
+		*ret = known != 0;
+	return r;
 }
 
 int session_doom(struct store_tx *tx, int64_t serial, struct error *err)

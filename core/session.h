@@ -88,6 +88,7 @@ struct session {
 	char *requirements; /* canonical JSON, for placing it again; "" when it was not placed */
 	char *spec;         /* canonical JSON */
 	char *groups;       /* the caller's supplementary groups, "4,27": what it is launched with */
+	char *image;        /* what it runs, with its digest; "" or NULL where there is none */
 };
 
 /* Frees the texts and zeroes the struct. */
@@ -132,6 +133,7 @@ struct session_running {
 	const char *boot_id;
 	int64_t started_at_ns;
 	int64_t deadline_ns;
+	const char *image; /* NULL: none */
 };
 /* pending or running → running. */
 int session_set_running(struct store_tx *tx, int64_t serial, const char *claim_token,
@@ -191,6 +193,9 @@ int session_doom(struct store_tx *tx, int64_t serial, struct error *err);
 int session_redeem(struct store_tx *tx, int64_t serial, struct error *err);
 int session_list_doomed(struct store_tx *tx, int64_t after, int limit,
 			void (*fn)(void *user, int64_t serial), void *user, struct error *err);
+
+/* Whether there is such a session, or its folder is still to be removed. */
+int session_known(struct store_tx *tx, int64_t serial, bool *ret, struct error *err);
 
 /* Getters: 0, or -ENOENT. Clear *ret afterwards. */
 int session_get(struct store_tx *tx, int64_t serial, struct session *ret, struct error *err);

@@ -17,7 +17,8 @@ json_t *session_handle_json(const struct session *s)
 	session_handle_id(s, id);
 	if (!o || json_put_string(o, "id", id) < 0 ||
 	    json_put_string(o, "executor_id", s->executor) < 0 || json_put_int_if(o, "pid", s->pid) < 0 ||
-	    json_put_time_if(o, "started_at", s->started_at_ns) < 0)
+	    json_put_time_if(o, "started_at", s->started_at_ns) < 0 ||
+	    json_put_string_if(o, "image", s->image) < 0)
 		return NULL;
 	return take_ptr(o);
 }

@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <grp.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,6 +11,7 @@
 
 #include "core/buf.h"
 #include "core/owner.h"
+#include "fs/context.h"
 
 /* status with 65536 groups of eleven bytes each fits. */
 #define STATUS_MAX (1024 * 1024)
@@ -181,4 +183,18 @@ bool caller_interrupted(pid_t tid)
 		return false;
 	uint64_t pending = signal_mask(status.data, "SigPnd") | signal_mask(status.data, "ShdPnd");
 	return (pending & ~signal_mask(status.data, "SigBlk") & ~signal_mask(status.data, "SigIgn")) != 0;
+}
+
+void caller_find_groups(struct hub *hub)
+{
+	/* Before the loop runs, NSS may take its time. */
+	const struct group *cloop = getgrnam("cloop");
+	gid_t gid = cloop ? cloop->gr_gid : 0;
+	const struct group *admin = getgrnam("cloop-admin");
+
+	hub->gid_cloop = gid;
+	hub->gid_admin = admin ? admin->gr_gid : 0;
+	hub->groups_missing = hub->uid == 0 && (gid == 0 || !admin);
+	if (hub->groups_missing)
+		hub_log("the groups cloop and cloop-admin do not both exist: root alone starts and administers");
 }

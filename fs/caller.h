@@ -16,6 +16,8 @@
 /* The kernel's own limit (NGROUPS_MAX). */
 #define CALLER_GROUPS_MAX 65536
 
+struct hub;
+
 struct caller {
 	uid_t uid;
 	gid_t gid;
@@ -55,5 +57,8 @@ int caller_process(pid_t tid, pid_t *ret_process, pid_t *ret_parent);
  * with a dead hub would have said.
  */
 bool caller_interrupted(pid_t tid);
+
+/* Looks up cloop and cloop-admin, before the loop runs: NSS may take its time. */
+void caller_find_groups(struct hub *hub);
 
 #endif

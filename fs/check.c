@@ -86,14 +86,18 @@ static void execute_spec(struct change *c, const char *text, size_t len)
 /* --- requirements --------------------------------------------------------------------------- */
 
 static json_t *selection(struct hub *hub, const struct requirements *req, const struct executor *chosen,
-			 const struct placement_refusal *refused)
+			 const struct placement_refusal *refused, const struct error *err)
 {
 	AUTO_JSON json_t *o = json_object();
 	bool host_allowed = placing_host_allowed(hub);
 
 	if (!o || json_put_new(o, "selected", chosen ? json_string(chosen->record.name) : json_null()) < 0)
 		return NULL;
-	if (!chosen && json_put_string(o, "constraint", constraint_name(refused->constraint)) < 0)
+	/* None: it is the drivers that refuse. */
+	if (refused->constraint != CONSTRAINT_NONE &&
+	    json_put_string(o, "constraint", constraint_name(refused->constraint)) < 0)
+		return NULL;
+	if (!chosen && verdict_put_error(o, err) < 0)
 		return NULL;
 	AUTO_JSON json_t *survey = fleet_survey(hub->fleet, req, host_allowed);
 	size_t considered = json_array_size(json_object_get(survey, "candidates")) +
@@ -120,7 +124,9 @@ static void execute_requirements(struct change *c, const char *text, size_t len)
 	}
 	r = fleet_select(hub->fleet, &request.requirements, placing_host_allowed(hub), &chosen, &refused,
 			 &c->err);
-	conclude(c, r, selection(hub, &request.requirements, chosen, &refused));
+	if (r == 0 && request.spec)
+		r = placing_select(c, &request.requirements, request.spec, &chosen, &c->err);
+	conclude(c, r, selection(hub, &request.requirements, r < 0 ? NULL : chosen, &refused, &c->err));
 }
 
 /* --- workspace ------------------------------------------------------------------------------ */

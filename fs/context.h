@@ -37,6 +37,7 @@ struct hub {
 	LIST_HEAD(preflights, preflight) preflights; /* under way */
 	struct settings *settings;
 	struct config_dir *config_dir;
+	struct retention *retention;
 
 	uid_t uid; /* who runs the hub; 0: workloads take their caller's ids */
 	gid_t gid;

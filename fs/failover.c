@@ -45,9 +45,10 @@ static int check(const struct executor *e, const struct dispatch_placing *placin
 	return e->driver->ops->check(e->driver, &launch, err);
 }
 
-int failover_place(struct hub *hub, const struct dispatch_placing *placing, struct executor **ret,
+int failover_place(void *user, const struct dispatch_placing *placing, struct executor **ret,
 		   struct error *err)
 {
+	struct hub *hub = user;
 	AUTO_REQUIREMENTS struct requirements req = {0};
 	AUTO_CANDIDATES struct candidates c = {0};
 	bool host_allowed = host_policy_allows(fleet_host_policy(hub->fleet));
@@ -88,8 +89,9 @@ static void link_of(const struct session *s, int64_t executor_serial, struct nod
 		.kind = NODE_EXECUTOR_SESSION, .serial = (uint32_t)s->serial, .file = 1};
 }
 
-void failover_moved(struct hub *hub, const struct session *s, int64_t from, int64_t to)
+void failover_moved(void *user, const struct session *s, int64_t from, int64_t to)
 {
+	struct hub *hub = user;
 	struct node dir, link;
 
 	if (from) {
@@ -102,8 +104,9 @@ void failover_moved(struct hub *hub, const struct session *s, int64_t from, int6
 	}
 }
 
-void failover_attempted(struct hub *hub, const struct session *s)
+void failover_attempted(void *user, const struct session *s)
 {
+	struct hub *hub = user;
 	const struct node dir = {.kind = NODE_ATTEMPTS, .serial = (uint32_t)s->serial};
 	struct node attempt;
 	char name[24];
@@ -112,6 +115,14 @@ void failover_attempted(struct hub *hub, const struct session *s)
 		return;
 	(void)snprintf(name, sizeof(name), "%" PRId64, s->attempt);
 	watch_created(hub, dir, name, attempt);
+}
+
+void failover_changed(struct hub *hub, const struct session *s)
+{
+	struct node attempt;
+
+	if (attempt_node(hub, (uint32_t)s->serial, s->attempt, &attempt) == 0)
+		watch_modified_all(hub, attempt);
 }
 
 /* --- what the supervisor tells -------------------------------------------------------------- */

@@ -2,7 +2,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <grp.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,26 +18,26 @@
 #include "core/owner.h"
 #include "core/fleet.h"
 #include "core/project.h"
-#include "core/store/event.h"
-#include "core/store/journal.h"
 #include "core/store/store.h"
 #include "drivers/container/driver.h"
 #include "drivers/localprocess/driver.h"
 #include "drivers/shim/log_writer.h"
 #include "drivers/shim/session_dir.h"
 #include "fs/area.h"
-#include "fs/attempts.h"
 #include "fs/change.h"
 #include "fs/config_dir.h"
 #include "fs/context.h"
 #include "fs/failover.h"
 #include "fs/follow.h"
+#include "fs/hub_store.h"
 #include "fs/logs.h"
 #include "fs/preflight.h"
 #include "fs/session_folders.h"
 #include "fs/projects.h"
+#include "fs/retention.h"
 #include "fs/settings.h"
 #include "fs/supervise.h"
+#include "fs/sweep.h"
 #include "fs/transaction.h"
 #include "fs/tree.h"
 #include "fs/watch.h"
@@ -54,6 +53,7 @@ struct process {
 	struct driver_shims *shims;
 	struct localprocess *localprocess;
 	struct container *container;
+	struct sweep *sweep;
 	int sessions_fd, runtime_fd;
 	struct session_folders folders;
 	uv_async_t wake;
@@ -116,12 +116,11 @@ static void session_changed(void *user, uint32_t serial)
 {
 	struct hub *hub = user;
 	const struct session *s = dispatch_get(hub->dispatch, serial);
-	struct node attempt;
 
 	logs_forget(hub, serial); /* a launch that is tried again makes another folder */
 	watch_modified_all(hub, (struct node){.kind = NODE_SESSION, .serial = serial});
-	if (s && attempt_node(hub, serial, s->attempt, &attempt) == 0)
-		watch_modified_all(hub, attempt);
+	if (s)
+		failover_changed(hub, s);
 	if (s && session_state_finished(s->state)) {
 		if (s->executor_serial)
 			watch_deleted(hub, links_of(s->executor_serial), s->name, link_node(serial));
@@ -170,24 +169,6 @@ static void inflight_changed(void *user, int64_t executor_serial)
 	watch_modified_all(hub, dir);
 	follow_wake(hub, NODE_LIVE_EXECUTOR, (uint32_t)executor_serial);
 	config_dir_inflight(hub, executor_serial);
-}
-
-static int place_elsewhere(void *user, const struct dispatch_placing *placing, struct executor **ret,
-			   struct error *err)
-{
-	return failover_place(user, placing, ret, err);
-}
-
-static void session_moved(void *user, const struct session *s, int64_t from, int64_t to)
-{
-	failover_moved(user, s, from, to);
-	if (to && s->attempt > 1)
-		metrics_failover(user);
-}
-
-static void session_attempted(void *user, const struct session *s)
-{
-	failover_attempted(user, s);
 }
 
 static void say(void *user, const char *line)
@@ -279,25 +260,13 @@ static void on_tick(uv_timer_t *timer)
 
 	dispatch_tick(hub->dispatch);
 	follow_tick(hub);
+	sweep_tick(p->sweep);
 	session_folders_tick(&p->folders);
 	config_dir_tick(hub);
+	retention_tick(hub);
 }
 
 /* --- start ---------------------------------------------------------------------------------- */
-
-static void find_groups(struct hub *hub)
-{
-	/* Before the loop runs, NSS may take its time. */
-	const struct group *cloop = getgrnam("cloop");
-	gid_t gid = cloop ? cloop->gr_gid : 0;
-	const struct group *admin = getgrnam("cloop-admin");
-
-	hub->gid_cloop = gid;
-	hub->gid_admin = admin ? admin->gr_gid : 0;
-	hub->groups_missing = hub->uid == 0 && (gid == 0 || !admin);
-	if (hub->groups_missing)
-		hub_log("the groups cloop and cloop-admin do not both exist: root alone starts and administers");
-}
 
 static int open_directory(const char *path, const char *name, int *ret, struct error *err)
 {
@@ -320,99 +289,6 @@ static int open_directory(const char *path, const char *name, int *ret, struct e
 	return 0;
 }
 
-/* What only happens once a mount, before anybody reads. */
-struct first_op {
-	struct store_op op;
-	uint64_t mount_id;
-	uint64_t *unanswered; /* requests of an earlier hub */
-	size_t n_unanswered;
-	bool new_mount;
-	int result;
-	struct error err;
-};
-
-static int seed_local(struct store_tx *tx, struct error *err)
-{
-	static char name[] = "local", kind[] = KIND_LOCALPROCESS, empty[] = "",
-		    config[] = "{\"kind\":\"" KIND_LOCALPROCESS "\"}";
-	struct fleet_change change = {.kind = FLEET_DEFAULT, .name = name, .reason = empty,
-					 .at_ns = clock_now_ns()};
-	const struct executor_record row = {
-		.serial = 1,
-		.name = name,
-		.kind = kind,
-		.config = config,
-		.config_error = empty,
-		.source = EXECUTOR_SOURCE_BUILTIN,
-		.health = {.state = empty, .reason = empty, .state_changed_at_ns = change.at_ns},
-		.created_at_ns = change.at_ns,
-		.changed_at_ns = change.at_ns,
-	};
-
-	int r = executor_record_seed(tx, &row, err);
-	if (r <= 0)
-		return r;
-	change.serial = row.serial;
-	r = fleet_change_apply(tx, &change, err);
-	executor_record_clear(&change.after);
-	free(change.default_id);
-	return r;
-}
-
-static int apply_first(struct store_tx *tx, struct store_op *op, struct error *err)
-{
-	const struct first_op *f = (const struct first_op *)op;
-	int r = seed_local(tx, err);
-
-	if (r >= 0)
-		r = journal_purge(tx, f->mount_id, err);
-	if (r >= 0)
-		r = journal_keep(tx, f->mount_id, f->unanswered, f->n_unanswered, err);
-	if (r >= 0 && f->new_mount)
-		while ((r = event_prune(tx, EVENT_LOG_BYTES_MAX, err)) > 0)
-			;
-	return r;
-}
-
-static void first_done(struct store_op *op, int result, const struct error *err)
-{
-	struct first_op *f = (struct first_op *)op;
-
-	f->result = result;
-	if (result < 0)
-		f->err = *err;
-}
-
-static int prepare_store(struct process *p, struct error *err)
-{
-	struct hub *hub = &p->hub;
-	struct area_header *h = area_header(hub->area);
-	const struct store_options options = {.wake = wake_loop, .user = p};
-	AUTO_BUF struct buf path = BUF_INIT(4096);
-	struct first_op first = {.op = {.apply = apply_first, .done = first_done},
-				 .mount_id = h->mount_id,
-				 .new_mount = h->hub_epoch == 1};
-
-	buf_printf(&path, "%s/cloop.db", hub->options->state_dir);
-	if (path.failed)
-		return error_set(err, ENAMETOOLONG, "the path of the state directory is too long");
-	int r = store_open(path.data, &options, &hub->store, err);
-	if (r < 0)
-		return r;
-	ssize_t n = area_requests(hub->area, &first.unanswered);
-	if (n < 0)
-		return error_oom(err);
-	first.n_unanswered = (size_t)n;
-	store_submit(hub->store, &first.op);
-	store_flush(hub->store);
-	free(first.unanswered);
-	if (first.result < 0) {
-		*err = first.err;
-		return first.result;
-	}
-	return 0;
-}
-
 static const struct dispatch_hooks hooks = {
 	.changed = session_changed,
 	.created = session_created,
@@ -422,9 +298,9 @@ static const struct dispatch_hooks hooks = {
 	.log = say,
 	.mend = mend,
 	.forget = forget,
-	.place = place_elsewhere,
-	.moved = session_moved,
-	.attempted = session_attempted,
+	.place = failover_place,
+	.moved = failover_moved,
+	.attempted = failover_attempted,
 };
 
 static int boot_text(char ret[static 2 * BOOT_ID_BYTES + 1], struct error *err)
@@ -485,6 +361,8 @@ static int prepare_domain(struct process *p, struct error *err)
 		r = hub->projects ? projects_load(hub->projects, store_reader(hub->store), err) : error_oom(err);
 	if (r >= 0)
 		r = dispatch_load(hub->dispatch, area_header(hub->area)->sessions_ns, err);
+	if (r >= 0)
+		r = retention_new(hub, p->sessions_fd, &p->folders.n_removals, err);
 	return r < 0 ? r : config_dir_new(hub, err);
 }
 
@@ -503,6 +381,8 @@ static int prepare_tree(struct process *p, struct error *err)
 		r = supervise_new(hub, &hub->supervise, err);
 	if (r >= 0 && transaction_init(hub) < 0)
 		r = error_oom(err);
+	if (r >= 0)
+		r = sweep_new(hub, p->sessions_fd, localprocess_driver(p->localprocess), &p->sweep, err);
 	if (r < 0)
 		return r;
 	failover_attach(hub);
@@ -558,7 +438,7 @@ static int serve(struct process *p, struct error *err)
 	}
 	hub->started_ns = h->served_ns;
 	hub->nonce = (uint16_t)(h->hub_epoch * 4099); /* apart from the clones of earlier hubs */
-	r = prepare_store(p, err);
+	r = hub_store_begin(hub, wake_loop, p, err);
 	if (r >= 0)
 		r = settings_begin(hub, err);
 	if (r >= 0)
@@ -611,6 +491,7 @@ static void tear_down(struct process *p)
 	(void)uv_loop_close(&hub->loop);
 
 	hub->supervise = supervise_free(hub->supervise);
+	p->sweep = sweep_free(p->sweep);
 	hub->watch = watch_free(hub->watch);
 	hub->logs = logs_free(hub->logs);
 	hub->dispatch = dispatch_free(hub->dispatch);
@@ -620,6 +501,7 @@ static void tear_down(struct process *p)
 	hub->follow = follow_free(hub->follow);
 	hub->prune = prune_free(hub->prune);
 	hub->config_dir = config_dir_free(hub->config_dir);
+	hub->retention = retention_free(hub->retention);
 	hub->settings = settings_free(hub->settings);
 	free(hub->scanners);
 	hub->area = area_free(hub->area);
@@ -638,7 +520,7 @@ int hub_run(const struct hub_options *options)
 	p->hub.options = options;
 	p->hub.uid = geteuid();
 	p->hub.gid = getegid();
-	find_groups(&p->hub);
+	caller_find_groups(&p->hub);
 	int r = caller_home_read(&p->hub.home);
 	if (r < 0)
 		hub_log("/proc cannot be read (%s): no caller can be told from another", strerror(-r));

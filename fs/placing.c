@@ -14,16 +14,55 @@ bool placing_host_allowed(const struct hub *hub)
 	return host_policy_allows(fleet_host_policy(hub->fleet));
 }
 
-int placing_select(struct change *c, const struct requirements *req, struct executor **ret,
-		   struct error *err)
+static int check(const struct change *c, const struct spec *spec, const struct executor *e,
+		 struct error *err)
+{
+	const struct executor_launch launch = {
+		.executor = e->record.name,
+		.handle = "",
+		.spec = spec,
+		.config = &e->config,
+		.uid = c->uid,
+		.gid = c->gid,
+		.groups = c->groups,
+		.n_groups = c->n_groups,
+	};
+
+	return e->driver->ops->check(e->driver, &launch, err);
+}
+
+int placing_select(struct change *c, const struct requirements *req, const struct spec *spec,
+		   struct executor **ret, struct error *err)
 {
 	AUTO_PLACEMENT_REFUSAL struct placement_refusal refusal = {0};
-	struct hub *hub = c->hub;
+	AUTO_CANDIDATES struct candidates all = {0};
+	struct error first = {0}, refused;
+	bool host_allowed = placing_host_allowed(c->hub);
+	size_t at;
+	int r;
 
-	int r = fleet_select(hub->fleet, req, placing_host_allowed(hub), ret, &refusal, err);
-	if (r == 0 || refusal.constraint == CONSTRAINT_NONE)
-		return r;
-	AUTO_JSON json_t *answer = placement_refusal_to_json(&refusal);
+	if (candidates_gather(c->hub->fleet, &all) < 0)
+		return error_oom(err);
+	while ((r = placement_select(all.list, all.n, req, host_allowed, &at, &refusal, err)) == 0) {
+		struct executor *e = all.executors[at];
+
+		if (!spec || check(c, spec, e, &refused) == 0) {
+			*ret = e;
+			return 0;
+		}
+		if (!first.code)
+			first = refused;
+		all.n--;
+		all.list[at] = all.list[all.n];
+		all.executors[at] = all.executors[all.n];
+	}
+	if (first.code) {
+		if (err)
+			*err = first;
+		return -first.code;
+	}
+	AUTO_JSON json_t *answer =
+		refusal.constraint == CONSTRAINT_NONE ? NULL : placement_refusal_to_json(&refusal);
 	if (answer)
 		c->answer = json_text(answer);
 	return r;
@@ -32,13 +71,14 @@ int placing_select(struct change *c, const struct requirements *req, struct exec
 struct chooser {
 	struct change *c;
 	const struct requirements *req;
+	const struct spec *spec;
 };
 
 static int choose(void *user, struct executor **ret, struct error *err)
 {
 	const struct chooser *chooser = user;
 
-	return placing_select(chooser->c, chooser->req, ret, err);
+	return placing_select(chooser->c, chooser->req, chooser->spec, ret, err);
 }
 
 void placing_execute_start(struct change *c, const char *text, size_t len)
@@ -58,7 +98,7 @@ void placing_execute_start(struct change *c, const char *text, size_t len)
 		change_refuse(c);
 		return;
 	}
-	struct chooser chooser = {.c = c, .req = &request.requirements};
+	struct chooser chooser = {.c = c, .req = &request.requirements, .spec = request.spec};
 	struct dispatch_start start = {
 		.choose = choose,
 		.choose_user = &chooser,
@@ -76,7 +116,7 @@ void placing_execute_place(struct change *c, const char *text, size_t len)
 	struct executor *chosen;
 
 	if (placement_request_parse(text, len, PLACEMENT_REQUEST_WHOLE, &request, &c->err) < 0 ||
-	    placing_select(c, &request.requirements, &chosen, &c->err) < 0) {
+	    placing_select(c, &request.requirements, request.spec, &chosen, &c->err) < 0) {
 		change_refuse(c);
 		return;
 	}

@@ -34,6 +34,7 @@ struct preflight {
 	struct change *change;
 	char *id;
 	bool smoke;
+	bool asked; /* the driver */
 	struct buf report;
 	uint32_t session;   /* the smoke that runs, or has ended; 0: none */
 	char *session_name;
@@ -305,10 +306,38 @@ static void reported(void *user, const char *report, const struct error *err)
 		conclude(p);
 }
 
+static void ask_driver(struct preflight *p)
+{
+	struct change *c = p->change;
+	const struct executor *e = fleet_get(c->hub->fleet, c->node.serial);
+	int r;
+
+	p->asked = true;
+	if (!e || !e->driver || !e->driver->ops->preflight) {
+		r = error_set(&c->err, ESTALE, "the executor was removed");
+	} else {
+		struct executor_probe request = supervise_request(c->hub, e);
+
+		r = e->driver->ops->preflight(e->driver, &request, reported, p, &c->err);
+	}
+	if (r < 0)
+		change_refuse(c);
+}
+
+void preflight_start(struct hub *hub)
+{
+	struct preflight *p, *next;
+
+	for (p = LIST_FIRST(&hub->preflights); p; p = next) {
+		next = LIST_NEXT(p, entry);
+		if (!p->asked)
+			ask_driver(p);
+	}
+}
+
 static int begin(struct change *c, const struct executor *e, bool smoke)
 {
 	struct preflight *p = calloc(1, sizeof(*p));
-	struct executor_probe request = supervise_request(c->hub, e);
 
 	if (!p)
 		return error_oom(&c->err);
@@ -321,7 +350,10 @@ static int begin(struct change *c, const struct executor *e, bool smoke)
 	p->id = strdup(e->record.name);
 	if (!p->id)
 		return error_oom(&c->err);
-	return e->driver->ops->preflight(e->driver, &request, reported, p, &c->err);
+	/* One that is replayed comes before the drivers are ready. */
+	if (supervise_started(c->hub))
+		ask_driver(p);
+	return 0;
 }
 
 void preflight_command(struct change *c, const char *command)

@@ -18,6 +18,9 @@ int preflight_render(const struct view *v, struct buf *out);
 int64_t preflight_changed(const struct view *v);
 void preflight_command(struct change *c, const char *command);
 
+/* The hub and its drivers are ready: goes on with what was replayed before. */
+void preflight_start(struct hub *hub);
+
 /* A session changed; it may be a smoke. */
 void preflight_session_changed(struct hub *hub, uint32_t serial);
 

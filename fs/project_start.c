@@ -88,6 +88,7 @@ struct chooser {
 	struct change *c;
 	const struct project *project;
 	const struct requirements *req;
+	const struct spec *spec;
 	bool selects; /* among all: the project has requirements, and no binding */
 };
 
@@ -99,7 +100,7 @@ static int choose(void *user, struct executor **ret, struct error *err)
 	struct executor *e = NULL;
 
 	if (chooser->selects)
-		return placing_select(chooser->c, chooser->req, ret, err);
+		return placing_select(chooser->c, chooser->req, chooser->spec, ret, err);
 	int r = p->binding[0] ? resolve_binding(hub, p, &e, err) : resolve_default(hub, &e, err);
 	/* Before what it lacks: who does not isolate is not to be used at all then. */
 	if (r == 0)
@@ -191,7 +192,7 @@ void project_execute_start(struct change *c, const char *text, size_t len)
 		return;
 	}
 	struct chooser chooser = {
-		.c = c, .project = p, .req = &req, .selects = own && !p->binding[0]};
+		.c = c, .project = p, .req = &req, .spec = spec, .selects = own && !p->binding[0]};
 	struct dispatch_start start = {
 		.choose = choose,
 		.choose_user = &chooser,

@@ -17,6 +17,7 @@
 #include "fs/config_scan.h"
 #include "fs/context.h"
 #include "fs/policy.h"
+#include "fs/retention.h"
 #include "fs/supervise.h"
 #include "fs/watch.h"
 
@@ -58,6 +59,8 @@ void settings_apply(struct hub *hub)
 	limits->disk_floor_bytes = c->disk_floor_bytes;
 	dispatch_set_max_attempts(hub->dispatch, c->failover_max_attempts);
 	settings_set_policy(hub, hub->settings->policy);
+	if (hub->retention)
+		retention_look(hub);
 	if (hub->supervise)
 		supervise_configure(hub, &c->supervisor);
 }

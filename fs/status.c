@@ -13,6 +13,7 @@
 #include "core/text.h"
 #include "fs/area.h"
 #include "fs/context.h"
+#include "fs/retention.h"
 #include "fs/settings.h"
 #include "fs/watch.h"
 
@@ -193,6 +194,7 @@ int status_render(const struct view *v, struct buf *out)
 		buf_puts(out, "warning: the groups cloop and cloop-admin do not both exist; root alone "
 			      "starts and administers (groupadd cloop; groupadd cloop-admin)\n");
 	settings_status(hub, out);
+	retention_status(hub, out);
 	put_summary(out, hub->fleet);
 	buf_printf(out, "%zu sessions in flight\n", dispatch_count_live(hub->dispatch));
 	watch_status(hub, out);

@@ -13,6 +13,7 @@
 #include "core/store/store.h"
 #include "core/supervisor.h"
 #include "fs/context.h"
+#include "fs/preflight.h"
 #include "fs/settings.h"
 #include "fs/tables.h"
 #include "fs/watch.h"
@@ -166,6 +167,7 @@ static void on_start_timer(uv_timer_t *timer)
 	s->started = true;
 	(void)uv_timer_stop(timer);
 	run(s);
+	preflight_start(s->hub);
 }
 
 static void arm(struct supervise *s)
@@ -498,6 +500,11 @@ void supervise_start(struct hub *hub)
 
 	s->begin_by_ns = clock_boot_ns() + START_WAIT_MS * CLOCK_NS_PER_MS;
 	(void)uv_timer_start(&s->timer, on_start_timer, 0, START_LOOK_MS);
+}
+
+bool supervise_started(const struct hub *hub)
+{
+	return hub->supervise->started;
 }
 
 void supervise_stop(struct hub *hub)

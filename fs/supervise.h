@@ -12,6 +12,7 @@
 #ifndef CLOOP_FS_SUPERVISE_H
 #define CLOOP_FS_SUPERVISE_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "core/error.h"
@@ -40,6 +41,9 @@ int supervise_new(struct hub *hub, struct supervise **ret, struct error *err);
 struct supervise *supervise_free(struct supervise *s);
 
 void supervise_start(struct hub *hub);
+
+/* Whether the drivers are ready, or were waited for long enough. */
+bool supervise_started(const struct hub *hub);
 
 /* Nothing is probed, committed or told any more. */
 void supervise_stop(struct hub *hub);

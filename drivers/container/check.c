@@ -3,7 +3,6 @@
 #include <errno.h>
 #include <string.h>
 
-#include "core/field.h"
 #include "core/owner.h"
 #include "drivers/container/argv.h"
 #include "drivers/shim/protocol.h"
@@ -22,7 +21,7 @@
 
 struct capabilities container_capabilities(const struct container_config *config, unsigned abilities)
 {
-	bool vm = runtime_view_is_virtualized(text_trimmed(config->oci_runtime));
+	bool vm = runtime_is_virtualized(config->oci_runtime);
 
 	return (struct capabilities){
 		.isolation = vm ? ISOLATION_VM : ISOLATION_CONTAINER,
@@ -33,6 +32,7 @@ struct capabilities container_capabilities(const struct container_config *config
 		.shares_host_filesystem = true,
 		.network_egress = strcmp(config->network, "none") != 0,
 		.supports_image_override = true,
+		.supports_sandbox_build = config->runtime == CONTAINER_PODMAN,
 		.supports_sandbox_mounts = true,
 		.supports_host_mounts = true,
 		.platform = "linux",
@@ -54,14 +54,15 @@ static int unsupported(struct error *err, const char *field, const char *reason)
 	return r;
 }
 
-static int check_fields(const struct spec *spec, unsigned abilities, struct error *err)
+static int check_fields(const struct container_config *config, const struct spec *spec, unsigned abilities, struct error *err)
 {
 	static const char no_limit[] = "the daemon has no control group in which it could enforce this";
 	const struct {
 		bool asked;
 		const char *field, *reason;
 	} cases[] = {
-		{spec->n_setup_commands > 0, "setup_commands", "this executor builds no images"},
+		{spec->n_setup_commands > 0 && config->runtime != CONTAINER_PODMAN, "setup_commands",
+		 "images are built with podman only"},
 		{spec->workspace.kind == WORKSPACE_GIT, "workspace.kind", "a container gets no fetched tree"},
 		{spec->workspace.kind == WORKSPACE_NONE && spec->work_dir[0], "workspace.kind",
 		 "a working directory that is named is not empty"},
@@ -119,7 +120,7 @@ int container_check(const struct container_config *config, const struct spec *sp
 {
 	const char *image = container_image(config, spec);
 
-	int r = check_fields(spec, abilities, err);
+	int r = check_fields(config, spec, abilities, err);
 	if (r == 0)
 		r = check_mounts(spec, err);
 	if (r < 0)

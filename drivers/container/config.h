@@ -1,7 +1,8 @@
 /*
  * The keys of an executor's config that are the container driver's own.
  *
- *	runtime        "podman" (default) or "docker": a name, sought in the runtime's PATH
+ *	runtime        "podman" (default) or "docker": a name, sought in the runtime's PATH. The driver
+ *	               runs podman only: driver_ops.config_check refuses the other
  *	runtime_env    an object of strings: the runtime's environment, beside PATH and HOME
  *	oci_runtime    what the runtime hands a container to: a name, never a path
  *	image          for specs that name none

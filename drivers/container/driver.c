@@ -5,7 +5,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/queue.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -15,33 +14,17 @@
 #include "drivers/container/argv.h"
 #include "drivers/container/check.h"
 #include "drivers/container/config.h"
-#include "drivers/container/image.h"
-#include "drivers/shim/run.h"
+#include "drivers/container/internal.h"
 
-/* "cloop-<instance>-<serial in hex>.<attempt>" */
-#define NAME_MAX_BYTES 96
-#define BASE_ENV_MAX 8
-#define BUCKETS 256U
 /* A container whose shim was killed: a runtime that is busy gets some time. */
 #define REMOVE_TRIES 10
 #define REMOVE_PAUSE_MS 200
 #define REMOVE_TIMEOUT_MS 60000
 #define REMOVE_OUTPUT_MAX 4096
 
-struct container {
-	struct driver driver; /* first: driver_ops are given this */
-	struct driver_shims *shims;
-	gid_t gid_admin;
-	char instance[40]; /* tells the containers of daemons apart that share a runtime */
-	char *base_env[BASE_ENV_MAX];
-	size_t n_base_env;
-	struct container_images *images;
-	LIST_HEAD(tracked_list, tracked) tracked[BUCKETS];
-};
-
 static struct tracked_list *bucket(struct container *c, uint32_t serial)
 {
-	return &c->tracked[serial % BUCKETS];
+	return &c->tracked[serial % CONTAINER_BUCKETS];
 }
 
 static struct container *of(struct driver *d)
@@ -49,11 +32,29 @@ static struct container *of(struct driver *d)
 	return (struct container *)d;
 }
 
-static void container_name(const struct container *c, uint32_t serial, uint32_t attempt,
-			   char ret[static NAME_MAX_BYTES])
+void container_name(const struct container *c, uint32_t serial, uint32_t attempt,
+		    char ret[static CONTAINER_ID_MAX])
 {
-	(void)snprintf(ret, NAME_MAX_BYTES, "cloop-%s-%08" PRIx32 ".%" PRIu32, c->instance, serial,
+	(void)snprintf(ret, CONTAINER_ID_MAX, "cloop-%s-%08" PRIx32 ".%" PRIu32, c->instance, serial,
 		       attempt);
+}
+
+bool container_name_parse(const struct container *c, const char *name, uint32_t *ret_serial,
+			  uint32_t *ret_attempt)
+{
+	char again[CONTAINER_ID_MAX];
+	uint32_t serial, attempt;
+	size_t len = strlen(c->instance);
+
+	if (strncmp(name, "cloop-", 6) != 0 || strncmp(name + 6, c->instance, len) != 0 ||
+	    sscanf(name + 6 + len, "-%8" SCNx32 ".%" SCNu32, &serial, &attempt) != 2)
+		return false;
+	container_name(c, serial, attempt, again);
+	if (strcmp(name, again) != 0)
+		return false;
+	*ret_serial = serial;
+	*ret_attempt = attempt;
+	return true;
 }
 
 static int config_check(struct driver *d, struct json_object *o, json_t **ret, struct error *err)
@@ -62,6 +63,12 @@ static int config_check(struct driver *d, struct json_object *o, json_t **ret, s
 	int r = container_config_read(o, &config, err);
 
 	(void)d;
+	/* Its client stays, and its containers are another process's children: no shim supervises them. */
+	if (r >= 0 && config.runtime == CONTAINER_DOCKER) {
+		r = error_set_kind(err, EOPNOTSUPP, ERROR_UNSUPPORTED, "containers of docker cannot be supervised");
+		error_field(err, "runtime");
+		error_remedy(err, "write podman");
+	}
 	if (r < 0)
 		return r;
 	*ret = container_config_to_json(&config);
@@ -112,6 +119,17 @@ struct tracked {
 	struct container_command command; /* of a launch; remove and env in any case */
 	char *image;                      /* what it runs; "" until that is known */
 	/* While the image is being found out. */
+	enum {
+		STAGE_BASE,  /* which image the reference means */
+		STAGE_SETUP, /* whether its setup commands are baked in already */
+		STAGE_BUILT, /* which image came out of that */
+	} stage;
+	struct container_config config;
+	char **setup; /* commands */
+	size_t n_setup;
+	bool no_network;
+	char *base, *tag;
+	char *preamble; /* what the build said */
 	bool resolving;
 	bool forgotten; /* asked for again meanwhile: the answer is for nobody */
 	struct launch_request request;
@@ -135,6 +153,13 @@ static struct tracked *find(struct container *c, uint32_t serial)
 	return NULL;
 }
 
+bool container_tracks(struct container *c, uint32_t serial, uint32_t attempt)
+{
+	struct tracked *t = find(c, serial);
+
+	return t && t->attempt == attempt;
+}
+
 static void free_timer(uv_handle_t *timer)
 {
 	free(timer);
@@ -149,6 +174,11 @@ static struct tracked *tracked_free(struct tracked *t)
 	if (t->timer)
 		uv_close((uv_handle_t *)t->timer, free_timer);
 	container_command_clear(&t->command);
+	container_config_clear(&t->config);
+	(void)strlist_free(t->setup, t->n_setup);
+	free(t->base);
+	free(t->tag);
+	free(t->preamble);
 	free(t->image);
 	free(t->work_dir);
 	free(t->groups);
@@ -189,7 +219,7 @@ static int fill(struct tracked *t, const struct executor_launch *launch,
 	const struct spec *spec = launch->spec;
 	unsigned abilities = driver_shims_abilities(c->shims);
 	struct resource_limits limits = container_limits(config, spec);
-	char name[NAME_MAX_BYTES];
+	char name[CONTAINER_ID_MAX];
 
 	container_name(c, launch->serial, launch->attempt, name);
 	/* Without control groups nothing here enforces even the limit that nobody asked for. */
@@ -277,27 +307,15 @@ static void fail_launch(struct tracked *t, const struct error *err)
 	driver_shims_say_failed(c->shims, serial, &copy);
 }
 
-static void on_image(void *user, const char *image, const struct error *failed)
+/* Everything is known: the shim begins. */
+static void hand_over(struct tracked *t, const char *image)
 {
-	struct tracked *t = user;
 	struct container *c = t->container;
 	struct error err;
 
-	t->resolving = false;
-	if (t->forgotten) {
-		(void)tracked_free(t);
-		return;
-	}
-	if (failed) {
-		/* Without a connection the session is looked for again when there is one. */
-		if (c->driver.ready)
-			fail_launch(t, failed);
-		else
-			(void)tracked_free(t);
-		return;
-	}
 	free(t->image);
 	t->image = strdup(image);
+	t->extra.preamble = t->preamble ? t->preamble : "";
 	int r = t->image ? container_command_set_image(&t->command, image, &err) : error_oom(&err);
 	if (r == 0)
 		r = driver_shims_launch(c->shims, &c->driver, &t->request, &err);
@@ -307,6 +325,101 @@ static void on_image(void *user, const char *image, const struct error *failed)
 		fail_launch(t, &err);
 	else
 		drop_launch(t);
+}
+
+static void on_image(void *user, const char *image, const struct error *failed);
+
+static int resolve(struct tracked *t, const char *reference, struct error *err)
+{
+	const struct container_command *command = &t->command;
+	AUTO_FREE char **env = calloc(command->n_runtime_env + 1, sizeof(char *));
+
+	if (!env)
+		return error_oom(err);
+	memcpy(env, command->env, command->n_runtime_env * sizeof(char *));
+	t->resolving = true;
+	int r = container_images_resolve(t->container->images, &t->config, env, reference, on_image, t, err);
+	if (r < 0)
+		t->resolving = false;
+	return r;
+}
+
+static void on_built(void *user, const char *text, const struct error *failed)
+{
+	struct tracked *t = user;
+	struct error err;
+
+	t->resolving = false;
+	if (t->forgotten || (failed && !t->container->driver.ready)) {
+		(void)tracked_free(t);
+		return;
+	}
+	if (failed) {
+		fail_launch(t, failed);
+		return;
+	}
+	free(t->preamble);
+	t->preamble = strdup(text);
+	t->stage = STAGE_BUILT;
+	if (resolve(t, t->tag, &err) < 0)
+		fail_launch(t, &err);
+}
+
+static int build(struct tracked *t, struct error *err)
+{
+	const struct container_command *command = &t->command;
+	const struct spec spec = {.setup_commands = t->setup,
+				  .n_setup_commands = t->n_setup,
+				  .disable_network = t->no_network};
+	AUTO_FREE char **env = calloc(command->n_runtime_env + 1, sizeof(char *));
+
+	if (!env)
+		return error_oom(err);
+	memcpy(env, command->env, command->n_runtime_env * sizeof(char *));
+	t->resolving = true;
+	int r = container_builds_make(t->container->builds, &t->config, env, t->base, &spec, t->tag,
+				      on_built, t, err);
+	if (r < 0)
+		t->resolving = false;
+	return r;
+}
+
+/* The base is known: is there an image with the commands baked in? */
+static int look_for_setup(struct tracked *t, const char *base, struct error *err)
+{
+	t->base = strdup(base);
+	t->tag = container_build_tag(base, t->setup, t->n_setup);
+	if (!t->base || !t->tag)
+		return error_oom(err);
+	t->stage = STAGE_SETUP;
+	return resolve(t, t->tag, err);
+}
+
+static void on_image(void *user, const char *image, const struct error *failed)
+{
+	struct tracked *t = user;
+	struct error err;
+	int r = 0;
+
+	t->resolving = false;
+	/* Without a connection the session is looked for again when there is one. */
+	if (t->forgotten || (failed && !t->container->driver.ready)) {
+		(void)tracked_free(t);
+		return;
+	}
+	if (failed && failed->code == ENOENT && t->stage == STAGE_SETUP)
+		r = build(t, &err);
+	else if (failed) {
+		fail_launch(t, failed);
+		return;
+	} else if (t->stage == STAGE_BASE && t->n_setup > 0)
+		r = look_for_setup(t, image, &err);
+	else {
+		hand_over(t, image);
+		return;
+	}
+	if (r < 0)
+		fail_launch(t, &err);
 }
 
 static int launch(struct driver *d, const struct executor_launch *launch, struct error *err)
@@ -331,15 +444,17 @@ static int launch(struct driver *d, const struct executor_launch *launch, struct
 		(void)tracked_free(t);
 		return r;
 	}
-	AUTO_FREE char **env = calloc(t->command.n_runtime_env + 1, sizeof(char *));
-	if (!env) {
-		(void)tracked_free(t);
-		return error_oom(err);
-	}
-	memcpy(env, t->command.env, t->command.n_runtime_env * sizeof(char *));
-	t->resolving = true;
-	r = container_images_resolve(c->images, &config, env, container_image(&config, launch->spec),
-				     on_image, t, err);
+	const char *image = container_image(&config, launch->spec);
+	AUTO_FREE char *reference = strdup(image);
+	t->config = config;
+	config = (struct container_config){0};
+	t->no_network = launch->spec->disable_network;
+	t->n_setup = launch->spec->n_setup_commands;
+	t->setup = strlist_dup(launch->spec->setup_commands, t->n_setup);
+	if (!reference || (t->n_setup > 0 && !t->setup))
+		r = error_oom(err);
+	else
+		r = resolve(t, reference, err);
 	if (r < 0)
 		(void)tracked_free(t);
 	return r;
@@ -351,7 +466,7 @@ static int adopt(struct driver *d, uint32_t serial, uint32_t attempt,
 	struct container *c = of(d);
 	AUTO_CONTAINER_CONFIG struct container_config config = {0};
 	struct tracked *t = find(c, serial);
-	char name[NAME_MAX_BYTES];
+	char name[CONTAINER_ID_MAX];
 	int r = 0;
 
 	if (t && t->resolving) {
@@ -490,6 +605,8 @@ static const struct driver_ops ops = {
 	.launch = launch,
 	.adopt = adopt,
 	.signal = send_signal,
+	.probe = container_probe,
+	.preflight = container_preflight,
 };
 
 /* What a runtime needs of the daemon's environment; all else is the operator's, in runtime_env. */
@@ -525,7 +642,8 @@ int container_new(struct driver_shims *shims, gid_t gid_admin, struct container 
 	c->shims = shims;
 	c->gid_admin = gid_admin;
 	c->images = container_images_new(shims);
-	int r = c->images ? fill_base_env(c) : -ENOMEM;
+	c->builds = container_builds_new(shims);
+	int r = c->images && c->builds ? fill_base_env(c) : -ENOMEM;
 	if (r == 0 && fstat(driver_shims_options(shims)->sessions_fd, &st) < 0)
 		r = -errno;
 	if (r < 0) {
@@ -543,8 +661,10 @@ struct container *container_free(struct container *c)
 {
 	if (!c)
 		return NULL;
+	container_probes_free(c);
+	c->builds = container_builds_free(c->builds);
 	c->images = container_images_free(c->images);
-	for (size_t i = 0; i < BUCKETS; i++)
+	for (size_t i = 0; i < CONTAINER_BUCKETS; i++)
 		while (!LIST_EMPTY(&c->tracked[i]))
 			(void)tracked_free(LIST_FIRST(&c->tracked[i]));
 	for (size_t i = 0; i < c->n_base_env; i++)

@@ -1,5 +1,5 @@
 /*
- * The container driver: workloads in containers of podman or docker, each under a shim of this host
+ * The container driver: workloads in containers of podman, each under a shim of this host
  * that is the container's supervisor. One object serves every executor of the kind; what an executor
  * wants is in its config (drivers/container/config.h).
  *

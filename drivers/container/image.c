@@ -12,6 +12,7 @@
 #include "core/owner.h"
 #include "core/text.h"
 #include "drivers/container/argv.h"
+#include "drivers/container/internal.h"
 #include "drivers/shim/run.h"
 
 /* A runtime that does not answer in this time is not there. */
@@ -292,8 +293,7 @@ static void looked_before(uv_fs_t *req)
 
 /* --- asking the runtime --------------------------------------------------------------------- */
 
-/* The last line that a program wrote, printable. */
-static void last_line(const char *text, char *ret, size_t size)
+void container_last_line(const char *text, char *ret, size_t size)
 {
 	size_t len = strlen(text);
 
@@ -311,7 +311,7 @@ static void describe_failure(const struct run_result *result, struct error *err)
 {
 	char line[256];
 
-	last_line(result->err, line, sizeof(line));
+	container_last_line(result->err, line, sizeof(line));
 	if (result->timed_out)
 		(void)refuse(err, EIO, "the container runtime does not answer", NULL);
 	else if (strcasestr(line, "image not known") || strcasestr(line, "no such image") ||
@@ -466,7 +466,9 @@ int container_images_resolve(struct container_images *images, const struct conta
 	struct entry *e = entry_get(images, config, env, reference);
 	struct waiter *w = calloc(1, sizeof(*w));
 
-	if (!e || !w) {
+	if (!w)
+		return error_oom(err);
+	if (!e) {
 		free(w);
 		return error_oom(err);
 	}

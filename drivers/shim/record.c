@@ -45,7 +45,7 @@ static uint32_t count_strings(const struct launch_header *h)
 {
 	bool container = h->mode == LAUNCH_CONTAINER;
 
-	return 1 + h->n_argv + h->n_env + h->n_remove + h->n_paths + (container ? 1 : 0);
+	return 1 + h->n_argv + h->n_env + h->n_remove + h->n_paths + (container ? 2 : 0);
 }
 
 static int check_header(const struct launch_header *h, size_t len)
@@ -155,7 +155,9 @@ static int point_at_strings(struct launch_record *r)
 		r->remove[i] = p;
 	for (uint32_t i = 0; i < h->n_paths; i++, p += strlen(p) + 1)
 		r->paths[i] = p;
-	r->env_file = h->mode == LAUNCH_CONTAINER ? p : "";
+	bool container = h->mode == LAUNCH_CONTAINER;
+	r->env_file = container ? p : "";
+	r->preamble = container ? p + strlen(p) + 1 : "";
 	return 0;
 }
 

@@ -5,7 +5,7 @@
  *
  * Layout: a launch_header; n_groups gids of 4 bytes; n_edits launch_edits; then strings, each with
  * its NUL: work_dir, n_argv arguments, n_env times "NAME=value", n_remove arguments, n_paths paths,
- * and for a container env_file. Nothing follows. The reader trusts nothing: seals, sizes, counts and
+ * and for a container env_file and preamble. Nothing follows. The reader trusts nothing: seals, sizes, counts and
  * strings are checked, and because of the seals they stay as they were checked.
  *
  * A record of a container (LAUNCH_CONTAINER) is of a runtime's client: argv is the client's, and
@@ -131,6 +131,7 @@ struct launch_container {
 	size_t n_paths;
 	size_t n_runtime_env;
 	const char *env_file; /* "" when no edit is ENV_FILE */
+	const char *preamble; /* lines for the log, before the workload's own; "" for none */
 	uid_t private_uid;
 	gid_t private_gid;
 };
@@ -151,7 +152,7 @@ struct launch_record {
 	const struct launch_edit *edits;
 	char **remove; /* ends with NULL */
 	char **paths;  /* ends with NULL */
-	const char *env_file;
+	const char *env_file, *preamble;
 	void *mapping;
 	size_t mapping_size;
 	void *pointers;

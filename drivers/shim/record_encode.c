@@ -85,6 +85,7 @@ static size_t record_size(const struct launch_request *q)
 		add_sizes(&size, c->remove, c->n_remove);
 		add_sizes(&size, c->paths, c->n_paths);
 		add_sizes(&size, &c->env_file, 1);
+		add_sizes(&size, &c->preamble, 1);
 	}
 	return size <= LAUNCH_RECORD_MAX ? size : 0;
 }
@@ -143,7 +144,8 @@ static void fill(char *p, size_t size, const struct launch_request *q)
 	if (c) {
 		p = put_strings(p, c->remove, c->n_remove);
 		p = put_strings(p, c->paths, c->n_paths);
-		(void)put_strings(p, &c->env_file, 1);
+		p = put_strings(p, &c->env_file, 1);
+		(void)put_strings(p, &c->preamble, 1);
 	}
 }
 

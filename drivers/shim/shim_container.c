@@ -288,7 +288,10 @@ static void client_text(struct shim_session *s, char ret[static SHIM_PATH_MAX])
 	last = last ? last + 1 : text;
 	if (strncmp(last, prefix, strlen(prefix)) == 0)
 		last += strlen(prefix);
-	(void)snprintf(ret, SHIM_PATH_MAX, "%s", last);
+	/* A sentence shows no more of it (SHIM_PATH_MAX). */
+	size_t len = strnlen(last, SHIM_PATH_MAX - 1);
+	memcpy(ret, last, len);
+	ret[len] = '\0';
 }
 
 /* Codes of podman and docker: 126 and 127 are about the command, the rest is about them. */

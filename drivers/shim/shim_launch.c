@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/file.h>
 #include <sys/timerfd.h>
@@ -193,6 +194,21 @@ static int spawn(struct shim *shim)
 	return r < 0 ? shim_launch_fail(s, SHIM_STEP_PROCESS, r, NULL) : 0;
 }
 
+/* What was done for the workload before there was a log. */
+static void write_preamble(struct shim_session *s)
+{
+	char line[LOG_MARKER_MAX_BYTES + 1];
+
+	for (const char *p = s->record.preamble; *p != '\0';) {
+		size_t len = strcspn(p, "\n");
+
+		(void)snprintf(line, sizeof(line), "setup: %.*s", (int)len, p);
+		(void)log_writer_marker(&s->log, line);
+		p += len;
+		p += *p == '\n';
+	}
+}
+
 static int prepare(struct shim *shim)
 {
 	struct shim_session *s = &shim->s;
@@ -211,6 +227,7 @@ static int prepare(struct shim *shim)
 	if (r < 0)
 		return shim_launch_fail(s, SHIM_STEP_LOG, r, "log");
 	s->has_log = true;
+	write_preamble(s);
 
 	bool limited = limits.cpu_millis > 0 || limits.memory_mb > 0 || limits.pids > 0;
 	if (limited || cgroup_tree_usable(&shim->host->cgroups)) {

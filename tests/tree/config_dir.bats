@@ -76,7 +76,7 @@ LOCAL='{"kind":"localprocess"}'
 	# The same once more is no change.
 	mark
 	hub_restart
-	! event_has 'executors.d'
+	run ! event_has 'executors.d'
 }
 
 @test "a file appears, changes in place, by sed -i, by a rename: one change each" {
@@ -134,11 +134,11 @@ LOCAL='{"kind":"localprocess"}'
 	# Nobody is told twice.
 	mark
 	settle
-	! event_has 'executor_id":"edited"'
+	run ! event_has 'executor_id":"edited"'
 	hub_kill
 	equal "$(cat "$(E edited)/config")" '{"kind":"localprocess","max_concurrent":4}'
 	error_has edited 'colour: unknown field'
-	! event_has 'executor_id":"edited"'
+	run ! event_has 'executor_id":"edited"'
 	file edited '{"kind":"localprocess","max_concurrent":5}'
 	eventually max_is edited 5
 	equal "$(cat "$(E edited)/config_error")" ''
@@ -195,8 +195,8 @@ LOCAL='{"kind":"localprocess"}'
 	done
 	own
 	settle
-	equal "$(ls "$M/executors" | grep -cE 'hidden|^x|README|swp')" 0
-	! event_has refused
+	equal "$(find "$M/executors" -maxdepth 1 -name '*hidden*' -o -name 'x*' -o -name 'README*' -o -name '*swp*')" ''
+	run ! event_has refused
 	echo "$LOCAL" > "$(F 'No Name.json')"
 	echo "$LOCAL" > "$(F $'bad\nname.json')"
 	echo "$LOCAL" > "$(F $'\xff.json')"

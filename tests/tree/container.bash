@@ -61,15 +61,15 @@ teardown_file() {
 	hub_clean
 }
 
-# The shim of a running session, and the client or the monitor below it.
+# The shim that handles the only session there is.
 shim_of() {
-	local pid
+	local fd pid
 
-	for pid in $(pgrep -f -x cloop-shim) $(pgrep -x cloop-shim); do
-		if ls -l "/proc/$pid/fd" 2> /dev/null | grep -q "$D/home/state/sessions/.*lock"; then
-			printf '%s\n' "$pid"
-			return
-		fi
+	for fd in /proc/[0-9]*/fd/*; do
+		[[ $(readlink "$fd" 2> /dev/null) == "$D/home/state/sessions/"*/lock ]] || continue
+		pid=${fd#/proc/}
+		pid=${pid%%/*}
+		[[ $(cat "/proc/$pid/comm" 2> /dev/null) != cloop-shim ]] || { echo "$pid" && return; }
 	done
 	return 1
 }

@@ -16,6 +16,7 @@ setup() {
 	equal "$(ended "$id")" 0
 	equal "$(now "$id" log)" hi
 	equal "$(status "$id" '.state + .cause')" exitedexit
+	like "$(now "$id" handle | jq -r .image)" '^localhost/busybox@sha256:[0-9a-f]{64}$'
 	id=$(box "$(script 'echo out; echo err >&2; exit 3')")
 	equal "$(ended "$id")" 3
 	equal "$(now "$id" stdout)" out
@@ -101,6 +102,33 @@ setup() {
 	equal "$(ended "$id")" 0
 	box_podman image untag localhost/later:1 localhost/later:1
 	refused ENOENT image box '{"argv":["true"],"image":"localhost/later:1"}'
+}
+
+@test "setup commands are baked in once, and say what they do" {
+	local spec i
+	spec=$(script 'cat /made' '{"setup_commands":["echo set-up; echo by-root > /made","echo \"two  words\""]}')
+	# Several starts share what one builds.
+	for i in 1 2 3; do
+		box "$(jq -c --arg id "setup-$i" '.labels = {"cloop.session": $id}' <<< "$spec")" 3>&- &
+		pids[i]=$!
+	done
+	for i in 1 2 3; do
+		wait "${pids[i]}"
+		equal "$(ended "setup-$i")" 0
+		equal "$(now "setup-$i" stdout | grep -v '^\[cloop\]')" by-root
+		like "$(now "setup-$i" log)" '\[cloop\] setup: set-up'
+	done
+	equal "$(box_podman images --quiet localhost/cloop-setup | wc -l)" 1
+	before=$(box_podman images --quiet --no-trunc localhost/cloop-setup)
+	id=$(box "$spec")
+	equal "$(ended "$id")" 0
+	equal "$(now "$id" log)" by-root
+	equal "$(box_podman images --quiet --no-trunc localhost/cloop-setup)" "$before"
+	refused EIO setup_commands box "$(script true '{"setup_commands":["echo broken-pipe >&2; exit 3"]}')"
+	like "$refusal" 'setup commands failed'
+	# No line of a build file can be made of a command.
+	refused EIO setup_commands box "$(script true '{"setup_commands":["USER root"]}')"
+	equal "$(ls "$D/home/run/builds" 2> /dev/null)" ''
 }
 
 @test "an image policy holds" {
@@ -197,8 +225,80 @@ setup() {
 		"{\"host_mounts\":[{\"name\":\"h\",\"source\":\"$M\",\"target\":\"/h\"}]}")"
 }
 
+# orphan NAME LABELS COMMAND…: a container that no session is known of.
+orphan() {
+	local name=$1 labels=$2 label options=()
+	shift 2
+	for label in $labels; do
+		options+=(--label "$label")
+	done
+	box_podman run --detach --network none --name "$name" --cgroup-parent /cloop-orphans \
+		--cgroups no-conmon "${options[@]}" localhost/busybox:1 "$@" > /dev/null
+}
+
+@test "a probe removes what no session is known of, once that is certain" {
+	local instance ours
+	instance=$(stat -c '%D-' "$D/home/state/sessions")$(printf '%x' "$(stat -c %i "$D/home/state/sessions")")
+	ours='cloop.managed=true cloop.executor=box cloop.handle=gone.1'
+	orphan "cloop-$instance-0000fff0.1" "$ours" true
+	orphan "cloop-$instance-0000fff1.1" "$ours" sleep 9876544
+	orphan cloop-other-0000fff2.1 "$ours" true
+	orphan "cloop-$instance-0000fff3.1" 'cloop.managed=true cloop.executor=other cloop.handle=x' true
+	orphan mine '' true
+	id=$(box '{"argv":["sleep","9876544"]}')
+	put "$M/executors/box/probe" now
+	names() {
+		box_podman ps --all --format '{{.Names}}' | sed "s/$instance/I/" | grep -v "$(printf '%08x' 1)" |
+			grep -E 'fff|mine' | sort | xargs
+	}
+	swept() {
+		equal "$(names)" "$1" 2> /dev/null
+	}
+	eventually swept 'cloop-I-0000fff1.1 cloop-I-0000fff3.1 cloop-other-0000fff2.1 mine'
+	box_config '.orphan_grace_period_seconds = 1'
+	sleep 2.1
+	put "$M/executors/box/probe" now
+	eventually swept 'cloop-I-0000fff3.1 cloop-other-0000fff2.1 mine'
+	# A session's own container is none of them.
+	is_state "$id" running
+	put "$M/sessions/$id/signal" kill
+	ended "$id"
+	box_config .
+	box_podman rm --force --time 0 mine "cloop-$instance-0000fff3.1" cloop-other-0000fff2.1 > /dev/null
+	find /sys/fs/cgroup -depth -type d -path '*/cloop-orphans*' -exec rmdir {} + 2> /dev/null || true
+}
+
+@test "a preflight looks at everything, and a smoke test runs through a container" {
+	put "$M/executors/box/preflight" run
+	report=$(cat "$M/executors/box/preflight")
+	for line in 'ok runtime: podman' 'ok daemon: ' 'ok cgroup: ' 'ok image: localhost/busybox:1 is ' \
+		'ok network: none' 'ok oci-runtime: runc' 'ok uid-mapping: '; do
+		like "$report" "$line" || return
+	done
+	[[ $report != *kvm* ]]
+	put "$M/executors/box/preflight" smoke
+	like "$(cat "$M/executors/box/preflight")" 'ok smoke: '
+	no_container_is_left
+	box_config '.image = "localhost/none:1" | .network = "no-such-network" | .oci_runtime = "kata"'
+	! put "$M/executors/box/preflight" run
+	report=$(cat "$M/executors/box/preflight")
+	like "$report" 'fail image: '
+	like "$report" 'fail network: '
+	like "$report" 'warn oci-runtime: '
+	like "$report" '(ok|fail) kvm: '
+	box_config .
+}
+
+@test "a runtime that does not work makes the executor fail its probes" {
+	box_config '.runtime_env.CONTAINERS_STORAGE_CONF = "/dev/null/none"'
+	refused EIO '' put "$M/executors/box/probe" now
+	box_config .
+	put "$M/executors/box/probe" now
+}
+
 @test "a config is strict" {
 	refused EINVAL network put "$M/executors/box/config" '{"kind":"container","network":"host"}'
+	refused EOPNOTSUPP runtime put "$M/executors/box/config" '{"kind":"container","runtime":"docker"}'
 	refused EINVAL oci_runtime put "$M/executors/box/config" \
 		'{"kind":"container","oci_runtime":"/usr/bin/runc"}'
 	refused EINVAL 'extra_args[0]' put "$M/executors/box/config" \

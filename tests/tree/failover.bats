@@ -65,6 +65,22 @@ counting() {
 		$file, $name, $s, $code], labels: {"cloop.session": $name}}'
 }
 
+# gated NAME CODE: the same, until open_gate NAME.
+gated() {
+	jq -nc --arg file "$D/work/ran/$1" --arg name "$1" --arg code "$2" \
+		'{argv: ["/bin/sh", "-c", "echo began >> $0; echo out $1; until [ -e $0.go ]; do sleep 0.1; done;
+		echo ended >> $0; exit $2", $file, $name, $code], labels: {"cloop.session": $name}}'
+}
+
+open_gate() {
+	touch "$D/work/ran/$1.go"
+}
+
+# has_begun NAME TIMES
+has_begun() {
+	(($(grep -c began "$D/work/ran/$1") >= $2))
+}
+
 attempts_of() {
 	ls "$M/sessions/$1/attempts" | wc -l
 }
@@ -154,10 +170,12 @@ acknowledged() {
 # --- one session ---------------------------------------------------------------------------------
 
 @test "an attempt keeps its executor, its end and its part of the log" {
-	start "$(counting kept 3 5)" node1 > /dev/null
+	start "$(gated kept 5)" node1 > /dev/null
 	eventually grep -q began "$D/work/ran/kept"
 	equal "$(readlink "$M/sessions/kept/executor")" ../../executors/node1
 	sicken node1
+	eventually has_begun kept 2
+	open_gate kept
 	equal "$(ended kept)" 5
 	equal "$(ls "$M/sessions/kept/attempts" | xargs)" '1 2'
 	equal "$(now kept attempts/1/executor)" node1
@@ -183,13 +201,15 @@ acknowledged() {
 }
 
 @test "who waits for a session's output and end notices no more than a marker line" {
-	start "$(counting watched 2 4)" node2 > /dev/null
+	start "$(gated watched 4)" node2 > /dev/null
 	cat "$M/sessions/watched/follow" > "$D/follow" 3>&- &
 	local follow=$!
 	cat "$M/sessions/watched/wait" > "$D/wait" 3>&- &
 	local waiter=$!
 	eventually grep -q began "$D/work/ran/watched"
 	sicken node2
+	eventually has_begun watched 2
+	open_gate watched
 	wait "$follow" "$waiter"
 	equal "$(cat "$D/wait")" 4
 	equal "$(cat "$D/follow")" $'out watched\n[cloop] attempt 2\nout watched'
@@ -226,7 +246,7 @@ acknowledged() {
 @test "a node that comes back while its session is moved does not run it as well" {
 	local i
 
-	start "$(counting flapping 5 0)" node7 > /dev/null
+	start "$(gated flapping 0)" node7 > /dev/null
 	eventually grep -q began "$D/work/ran/flapping"
 	for i in 1 2 3; do
 		sicken node7
@@ -237,6 +257,8 @@ acknowledged() {
 	sicken node7
 	eventually has_attempts flapping 2
 	heal node7
+	eventually has_begun flapping 2
+	open_gate flapping
 	equal "$(ended flapping)" 0
 	equal "$(grep -c ended "$D/work/ran/flapping")" 1
 	begun_once_an_attempt flapping
@@ -289,11 +311,12 @@ only_ready_is() {
 @test "a session under which two nodes are lost waits for an operator" {
 	local node
 
-	start "$(counting killer 4 0)" node1 > /dev/null
+	start "$(gated killer 0)" node1 > /dev/null
 	refused EINVAL '' put "$M/sessions/killer/signal" retry
 	sicken node1
 	eventually has_attempts killer 2
 	eventually is_state killer running
+	eventually has_begun killer 2
 	node=$(now killer attempts/2/executor)
 	sicken "$node"
 	eventually says_error killer "quarantined: 2 executors (node1, $node)"
@@ -303,6 +326,8 @@ only_ready_is() {
 	sleep 1.5
 	equal "$(now killer state)" pending
 	put "$M/sessions/killer/signal" retry
+	eventually has_begun killer 3
+	open_gate killer
 	equal "$(ended killer) $(attempts_of killer)" '0 3'
 	begun_once_an_attempt killer
 	equal "$(events session.quarantined killer) $(events session.released killer)" '1 1'
@@ -314,13 +339,15 @@ dies_at() {
 	local id=dies-${1#failover.} before
 
 	id=${id//_/-}
-	start "$(counting "$id" 2 9)" node5 > /dev/null
+	start "$(gated "$id" 9)" node5 > /dev/null
 	eventually grep -q began "$D/work/ran/$id"
 	before=$(hub_pid)
 	echo 1 > "$BATS_FILE_TMPDIR/$1"
 	sicken node5
 	eventually hub_is_other "$before"
 	echo "$before" >> "$D/killed"
+	eventually has_begun "$id" 2
+	open_gate "$id"
 	equal "$(ended "$id")" 9
 	equal "$(attempts_of "$id")" 2
 	equal "$(now "$id" attempts/1/executor)" node5

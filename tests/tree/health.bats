@@ -7,15 +7,32 @@ hub_prepare() {
 	settings '100ms' '100ms'
 }
 
-# settings INTERVAL TIMEOUT-FREE-BACKOFF
+# settings INTERVAL BACKOFF: both without jitter.
 settings() {
 	local text
 
 	text=$(jq -nc --arg interval "$1" --arg backoff "$2" '{supervisor: {interval: $interval,
 		probe_timeout: "10s", backoff_base: $backoff, backoff_max: $backoff, jitter_fraction: 0,
 		max_concurrent_probes: 8, degrade_after: 1, unreachable_after: 3}}')
-	echo "$text" > "$D/home/etc/hub.json.new"
+	settle "$text"
+}
+
+settings_taken() {
+	grep -c '"file":"hub.json"' "$M/events" || true
+}
+
+taken_more() {
+	(($(settings_taken) > $1))
+}
+
+# settle TEXT: becomes hub.json, which differs from what it was; returns when it is in force.
+settle() {
+	local before
+
+	echo "$1" > "$D/home/etc/hub.json.new"
+	[[ ! -e $M/events ]] || before=$(settings_taken)
 	mv "$D/home/etc/hub.json.new" "$D/home/etc/hub.json"
+	[[ ! -e $M/events ]] || eventually taken_more "$before"
 }
 
 setup_file() {
@@ -198,10 +215,10 @@ probed_since() {
 	checked env "env > $D/work/env.new; id -u >> $D/work/env.new; mv $D/work/env.new $D/work/env
 		(setsid sh -c 'echo \$\$ > $D/work/pid; exec sleep 1000' &) ; while [ ! -s $D/work/pid ]; do sleep 0.01; done"
 	put "$(E env)/probe" now
-	! grep -E 'HUB_VARIABLE|CLOOP_' "$D/work/env"
+	run ! grep -E 'HUB_VARIABLE|CLOOP_' "$D/work/env"
 	grep -qx 'PATH=/usr/local/bin:/usr/bin:/bin' "$D/work/env"
 	equal "$(tail -n 1 "$D/work/env")" "$EUID"
-	! kill -0 "$(cat "$D/work/pid")" 2> /dev/null
+	run ! kill -0 "$(cat "$D/work/pid")"
 	rmdir "$(E env)"
 }
 
@@ -282,8 +299,7 @@ probed_since() {
 	put "$(E plain)/config" '{"kind":"localprocess"}'
 	put "$(E plain)/probe" now
 	pid=$(launcher_pid)
-	jq '.supervisor.probe_timeout = "200ms"' "$D/home/etc/hub.json" > "$D/hub.json"
-	mv "$D/hub.json" "$D/home/etc/hub.json"
+	settle "$(jq -c '.supervisor.probe_timeout = "200ms"' "$D/home/etc/hub.json")"
 	kill -STOP "$pid"
 	eventually is plain unreachable
 	like "$(health plain .reason)" 'did not come back|has not come back'

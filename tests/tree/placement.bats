@@ -270,6 +270,23 @@ finish() {
 		'{"spec":{"argv":["true"],"secrets":[{"lease_id":"l","env_keys":["T"]}]}}'
 }
 
+@test "who is chosen has a say, and then the next best" {
+	local spec='{"argv":["true"],"disable_network":true}'
+
+	# What no requirement stands for: the driver refuses, and nobody is left.
+	refused EOPNOTSUPP disable_network put "$M/start" "$spec"
+	refused EOPNOTSUPP disable_network put "$M/place" "{\"spec\":$spec}"
+	refused EOPNOTSUPP disable_network put "$M/check/requirements" "{\"spec\":$spec}"
+	equal "$(me jq -c '[.selected, .candidates, .field, has("constraint")]' "$M/check/requirements")" \
+		'[null,["local","east","west"],"disable_network",false]'
+	need_root
+	mkdir "$M/executors/boxed"
+	put "$M/executors/boxed/config" '{"kind":"container","image":"example.org/none:1","max_concurrent":1}'
+	equal "$(write place "{\"spec\":${spec/\"true\"/\"\/bin\/true\"},\"requirements\":{}}" | jq -r .selected)" boxed
+	refused EOPNOTSUPP disable_network put "$M/place" "{\"spec\":$spec,\"requirements\":{\"executor_id\":\"local\"}}"
+	rmdir "$M/executors/boxed"
+}
+
 @test "what must not run on the host is placed nowhere, bound or not" {
 	local file answer
 

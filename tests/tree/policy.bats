@@ -63,6 +63,9 @@ register() {
 	mkdir "$M/executors/new"
 	refused EACCES '' put "$M/executors/new/config" '{"kind":"localprocess"}'
 	equal "$(cat "$M/executors/new/state")" unconfigured
+	# Nor does anything find its way there by placement.
+	refused EACCES host_execution_policy me sh -c "echo '{\"spec\":{\"argv\":[\"true\"]}}' > '$M/start'"
+	like "$(jq -r .reason <<< "$refusal")" 'host execution is denied by policy'
 	# What was registered before is configured as ever, and its work goes on.
 	put "$M/executors/before/config" '{"kind":"localprocess","max_concurrent":3}'
 	equal "$(now "$running" state)" running

@@ -5,9 +5,11 @@
 #include <string.h>
 
 #include "core/json.h"
+#include "drivers/container/build.h"
 #include "drivers/container/check.h"
 #include "drivers/container/config.h"
 #include "drivers/container/image.h"
+#include "drivers/container/internal.h"
 #include "drivers/shim/protocol.h"
 
 static int load(const char *text, struct container_config *ret, struct error *err)
@@ -287,6 +289,170 @@ static void inspections_are_read(void **state)
 	}
 }
 
+/* --- setup commands --- */
+
+#define COMMANDS(...) ((char *[]){__VA_ARGS__})
+#define TEXT(s) ((char *)(uintptr_t)(s))
+
+static void a_build_file_has_no_other_lines(void **state)
+{
+	static char *const commands[] = {TEXT("echo hi"), TEXT("a\\\nUSER root"), TEXT("x\r\nFROM evil"),
+					 TEXT("<<EOF"), TEXT("\"]\nCOPY / /"), TEXT("\xc3\xa9 $HOME ${X}"), TEXT("")};
+	AUTO_FREE char *file = container_build_file("r/a@sha256:" HEX, commands, ARRAY_SIZE(commands));
+	size_t lines = 0;
+
+	(void)state;
+	assert_non_null(file);
+	for (char *p = file; *p;) {
+		size_t len = strcspn(p, "\n");
+
+		const char *begins = lines == 0	  ? "FROM r/a@sha256:"
+				     : lines == 1 ? "LABEL cloop.managed=true"
+						  : "RUN [\"/bin/sh\",\"-c\",\"";
+
+		assert_memory_equal(p, begins, strlen(begins));
+		for (size_t i = 0; i < len; i++)
+			assert_true(p[i] >= ' ' && p[i] < 127);
+		p += len + 1;
+		lines++;
+	}
+	assert_int_equal(lines, 2 + ARRAY_SIZE(commands));
+}
+
+static void a_tag_names_base_and_commands(void **state)
+{
+	char **const lists[] = {COMMANDS(TEXT("a"), TEXT("b")), COMMANDS(TEXT("b"), TEXT("a")),
+				COMMANDS(TEXT("ab"), TEXT("")), COMMANDS(TEXT(""), TEXT("ab"))};
+	AUTO_CONTAINER_CONFIG struct container_config c = {0};
+	char *tags[ARRAY_SIZE(lists)];
+	struct error err;
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(lists); i++) {
+		tags[i] = container_build_tag("base", lists[i], 2);
+		assert_int_equal(container_image_check(&c, tags[i], &err), 0);
+		for (size_t j = 0; j < i; j++)
+			assert_string_not_equal(tags[i], tags[j]);
+	}
+	AUTO_FREE char *other = container_build_tag("base2", lists[0], 2);
+	AUTO_FREE char *same = container_build_tag("base", lists[0], 2);
+	assert_string_not_equal(other, tags[0]);
+	assert_string_equal(same, tags[0]);
+	for (size_t i = 0; i < ARRAY_SIZE(lists); i++)
+		free(tags[i]);
+}
+
+/* --- sweeping --- */
+
+struct swept {
+	struct container_sweep sweep;
+	char names[256];
+};
+
+static bool has_session(void *user, const char *name)
+{
+	(void)user;
+	return strcmp(name, "tracked") == 0;
+}
+
+static void note(void *user, const char *name)
+{
+	struct swept *s = user;
+
+	(void)strcat(s->names, name);
+	(void)strcat(s->names, " ");
+}
+
+#define LABELS "\"Labels\":{\"cloop.managed\":\"true\",\"cloop.executor\":\"box\",\"cloop.handle\":\"s.1\"}"
+#define LISTED(name, state, created, labels)                                                       \
+	"[{\"Names\":[\"" name "\"],\"State\":\"" state "\",\"Created\":" created "," labels "}]"
+
+static void only_certain_orphans_go(void **state)
+{
+	static const struct {
+		const char *text;
+		int64_t grace_s;
+		const char *want;
+	} cases[] = {
+		{LISTED("a", "exited", "999", LABELS), 600, "a "},
+		{LISTED("a", "running", "399", LABELS), 600, "a "},
+		{LISTED("a", "created", "399", LABELS), 600, "a "},
+		{LISTED("a", "running", "400", LABELS), 600, ""},
+		{LISTED("a", "running", "999", LABELS), 600, ""},
+		{LISTED("a", "running", "1001", LABELS), 600, ""}, /* from the future */
+		{LISTED("a", "running", "0", LABELS), 600, ""},
+		{LISTED("a", "running", "-5", LABELS), 600, ""},
+		{LISTED("a", "running", "\"399\"", LABELS), 600, ""},
+		{LISTED("a", "running", "399", LABELS), 0, ""},
+		{LISTED("tracked", "exited", "1", LABELS), 600, ""},
+		{LISTED("tracked", "running", "1", LABELS), 600, ""},
+		{LISTED("", "exited", "1", LABELS), 600, ""},
+		{LISTED("a", "exited", "1", "\"Labels\":{}"), 600, ""},
+		{LISTED("a", "exited", "1", "\"Labels\":null"), 600, ""},
+		{LISTED("a", "exited", "1", "\"Labels\":{\"cloop.managed\":\"true\",\"cloop.executor\":\"box\"}"),
+		 600, ""},
+		{LISTED("a", "exited", "1",
+			"\"Labels\":{\"cloop.managed\":\"true\",\"cloop.executor\":\"other\",\"cloop.handle\":\"s\"}"),
+		 600, ""},
+		{LISTED("a", "exited", "1",
+			"\"Labels\":{\"cloop.managed\":\"false\",\"cloop.executor\":\"box\",\"cloop.handle\":\"s\"}"),
+		 600, ""},
+		{"[7,null,{},{\"Names\":7},{\"Names\":[7]}]", 600, ""},
+		{"[]", 600, ""},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		struct swept s = {.sweep = {.executor = "box", .now_s = 1000, .tracks = has_session}};
+
+		s.sweep.grace_s = cases[i].grace_s;
+		s.sweep.user = &s;
+		assert_true(container_sweep(&s.sweep, cases[i].text, strlen(cases[i].text), note) >= 0);
+		assert_string_equal(s.names, cases[i].want);
+	}
+}
+
+static void what_is_no_list_removes_nothing(void **state)
+{
+	static const char *const texts[] = {"", "null", "{}", "[", LISTED("a", "exited", "1", LABELS) "x"};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(texts); i++) {
+		struct swept s = {.sweep = {.executor = "box", .now_s = 1000, .grace_s = 1, .tracks = has_session}};
+
+		s.sweep.user = &s;
+		assert_int_equal(container_sweep(&s.sweep, texts[i], strlen(texts[i]), note), -EBADMSG);
+		assert_string_equal(s.names, "");
+	}
+}
+
+static void names_lead_back(void **state)
+{
+	static const struct {
+		const char *name;
+		bool ours;
+	} cases[] = {
+		{"cloop-fe00-1a-0000002a.3", true}, {"cloop-fe00-1a-0000002a", false},
+		{"cloop-fe00-1a-2a.3", false},	   {"cloop-fe00-1b-0000002a.3", false},
+		{"cloop-fe00-1a-0000002a.3x", false}, {"cloop-fe00-1a-0000002a.03", false},
+		{"x", false},			   {"", false},
+	};
+	struct container c = {.instance = "fe00-1a"};
+	char name[CONTAINER_ID_MAX];
+	uint32_t serial, attempt;
+
+	(void)state;
+	container_name(&c, 42, 3, name);
+	assert_string_equal(name, cases[0].name);
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		assert_int_equal(container_name_parse(&c, cases[i].name, &serial, &attempt), cases[i].ours);
+		if (cases[i].ours) {
+			assert_int_equal(serial, 42);
+			assert_int_equal(attempt, 3);
+		}
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -296,6 +462,11 @@ int main(void)
 		cmocka_unit_test(capabilities_tell_the_truth),
 		cmocka_unit_test(specs_are_checked),
 		cmocka_unit_test(inspections_are_read),
+		cmocka_unit_test(a_build_file_has_no_other_lines),
+		cmocka_unit_test(a_tag_names_base_and_commands),
+		cmocka_unit_test(only_certain_orphans_go),
+		cmocka_unit_test(what_is_no_list_removes_nothing),
+		cmocka_unit_test(names_lead_back),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -282,6 +282,7 @@ static const struct launch_container container = {
 	.n_paths = ARRAY_SIZE(paths),
 	.n_runtime_env = 1,
 	.env_file = "A=b\n",
+	.preamble = "said",
 	.private_uid = 65534,
 	.private_gid = 65534,
 };
@@ -388,6 +389,7 @@ static void containers_are_read_back(void **state)
 	assert_string_equal(r.paths[0], "sub");
 	assert_null(r.paths[1]);
 	assert_string_equal(r.env_file, "A=b\n");
+	assert_string_equal(r.preamble, "said");
 	launch_record_unmap(&r);
 	(void)close(fd);
 	/* A working directory of its own is for containers only. */
