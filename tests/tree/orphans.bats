@@ -40,7 +40,7 @@ process_is_gone() {
 @test "what no row is known of goes after the grace, what is in doubt stays" {
 	local over runs doubt kept over_at runs_at doubt_at kept_at pid
 
-	over=$(start "$(spec /bin/echo done)")
+	over=$(start "$(spec /bin/echo over)")
 	kept=$(start "$(spec /bin/echo kept)")
 	doubt=$(start "$(spec /bin/echo doubt)")
 	runs=$(start "$(script 'trap "" TERM; while :; do sleep 1; done')")
