@@ -234,7 +234,7 @@ not_served() {
 	[[ $output == *"1 workloads run on without a hub"* ]]
 	[[ $output == *"kept /var/lib/cloop"* ]]
 	kill -0 "$pid"
-	! grep -q ' /cloop ' /proc/self/mountinfo
+	run ! grep -q ' /cloop ' /proc/self/mountinfo
 	[ "$(daemons)" = 0 ]
 	[ -z "$(new_files)" ]
 }
@@ -280,12 +280,12 @@ not_served() {
 	pid=$(cat "/cloop/sessions/$(cat "$BATS_FILE_TMPDIR/long")/pid")
 	run -0 contrib/uninstall.sh --purge
 	echo "$output"
-	! kill -0 "$pid" 2>/dev/null
+	run ! kill -0 "$pid" 2>/dev/null
 	[ -z "$(new_files)" ]
 	[ ! -e /var/lib/cloop ]
 	[ ! -e /run/cloop ]
-	! getent group cloop cloop-admin
-	! pgrep -f cloop-launcher
+	run ! getent group cloop cloop-admin
+	run ! pgrep -f cloop-launcher
 	run -0 contrib/uninstall.sh --purge
 	[[ $output != *removed* ]]
 }

@@ -29,6 +29,18 @@ shell_files() {
 		--exclude=SC2030,SC2031,SC2164,SC2314,SC2315,SC1091,SC2154,SC2034,SC2002,SC2010,SC2011,SC2012
 }
 
+# The shell goes on after a negated command, whatever becomes of it: only as the last one it decides.
+@test "a negated command in a test can fail it" {
+	cd "$ROOT"
+	files '*.bats' | xargs awk '
+		FNR > 1 && negated ~ /^[ \t]+! / && negated !~ /\|\||&& *$|\\$/ && $0 !~ /^[ \t]*}/ {
+			print FILENAME ":" FNR - 1 ":" negated ": say run !"
+			n++
+		}
+		{ negated = $0 }
+		END { exit n > 0 }'
+}
+
 @test "python finds no mistake in the python files" {
 	cd "$ROOT"
 	export PYTHONPYCACHEPREFIX=$BATS_TEST_TMPDIR

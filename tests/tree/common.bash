@@ -312,6 +312,12 @@ hub_has_no_processes() {
 	[[ -z $(hub_processes) ]]
 }
 
+# What the groups of this file's hub are called by.
+hub_instance() {
+	stat -c '%D-' "$D/home/run" | tr -d '\n'
+	printf '%x' "$(stat -c %i "$D/home/run")"
+}
+
 hub_groups() {
 	find /sys/fs/cgroup -maxdepth 4 -type d -path "*/cloop/$INSTANCE*" 2> /dev/null
 }
@@ -324,7 +330,7 @@ hub_has_no_groups() {
 hub_end() {
 	local INSTANCE said
 
-	INSTANCE=$(stat -c '%D-' "$D/home/run")$(printf '%x' "$(stat -c %i "$D/home/run")")
+	INSTANCE=$(hub_instance)
 	WHO=${HUB_USER-} sessions_end
 	hub_stop
 	eventually hub_has_no_processes || fail "left: $(hub_processes)" || return

@@ -50,7 +50,7 @@ no_container_is_left() {
 box_end() {
 	eventually no_container_is_left || fail "left: $(box_podman ps --all)" || return
 	hub_end || return
-	equal "$(find /sys/fs/cgroup -maxdepth 5 -type d -path "*/cloop/*" -name 'libpod-*')" ''
+	equal "$(find /sys/fs/cgroup -maxdepth 5 -type d -path "*/cloop/$(hub_instance)*" -name 'libpod-*')" ''
 }
 
 teardown_file() {

@@ -145,7 +145,7 @@ setup() {
 @test "the environment is what the spec says, and leads no runtime" {
 	id=$(box '{"argv":["env"]}')
 	ended "$id"
-	! grep -E 'CLOOP|HUB_VARIABLE|CONTAINERS_CONF' "$M/sessions/$id/log"
+	run ! grep -E 'CLOOP|HUB_VARIABLE|CONTAINERS_CONF' "$M/sessions/$id/log"
 	id=$(box "$(script 'printf "%s|%s|%s|%s" "$A" "$CONTAINERS_CONF" "$LD_PRELOAD" "$PATH"' \
 		'{"env":["A=1 \"2\"\n3","CONTAINERS_CONF=/evil","LD_PRELOAD=/evil","PATH=/bin:/x"]}')")
 	equal "$(ended "$id")" 0
@@ -280,7 +280,7 @@ orphan() {
 	like "$(cat "$M/executors/box/preflight")" 'ok smoke: '
 	no_container_is_left
 	box_config '.image = "localhost/none:1" | .network = "no-such-network" | .oci_runtime = "kata"'
-	! put "$M/executors/box/preflight" run
+	run ! put "$M/executors/box/preflight" run
 	report=$(cat "$M/executors/box/preflight")
 	like "$report" 'fail image: '
 	like "$report" 'fail network: '

@@ -152,7 +152,7 @@ dies_at() {
 	ended "$id"
 	equal "$(status "$id" .state)" failed
 	eventually no_container_is_left
-	! pgrep -f 'sleep 9876543$'
+	run ! pgrep -f 'sleep 9876543$'
 	ran_at_most_once
 }
 

@@ -255,23 +255,23 @@ config() {
 
 	begin '{"argv":[]}' 2> /dev/null || true
 	equal "$(jq -r .file "$M/error.json")" executors/local/start
-	! put "$M/executors/raw/config" '{}' 2> /dev/null
+	run ! put "$M/executors/raw/config" '{}' 2> /dev/null
 	equal "$(jq -r .file "$M/error.json")" executors/raw/config
-	! put "$M/default_id" nobody 2> /dev/null
+	run ! put "$M/default_id" nobody 2> /dev/null
 	equal "$(jq -r .file "$M/error.json")" default_id
-	! mkdir "$M/executors/-" 2> /dev/null
+	run ! mkdir "$M/executors/-" 2> /dev/null
 	equal "$(jq -r .file "$M/error.json")" executors/-
-	! rmdir "$M/executors/none" 2> /dev/null
+	run ! rmdir "$M/executors/none" 2> /dev/null
 	equal "$(jq -r .file "$M/error.json")" executors/-
-	! mkdir "$M/here" 2> /dev/null
+	run ! mkdir "$M/here" 2> /dev/null
 	equal "$(jq -r '.file, .errno' "$M/error.json" | xargs)" 'here EPERM'
-	! rm -f "$M/version" 2> /dev/null
+	run ! rm -f "$M/version" 2> /dev/null
 	equal "$(jq -r '.file, .errno' "$M/error.json" | xargs)" 'version EPERM'
-	! mkdir "$M/executors/"$'\xff' 2> /dev/null
+	run ! mkdir "$M/executors/"$'\xff' 2> /dev/null
 	equal "$(jq -r .file "$M/error.json")" 'executors/?'
 	file=$(jq -c . "$M/error.json")
 	# What merely is not there is no refusal of a change.
-	! cat "$M/executors/none/state" 2> /dev/null
+	run ! cat "$M/executors/none/state" 2> /dev/null
 	equal "$(jq -c . "$M/error.json")" "$file"
 }
 
