@@ -25,6 +25,7 @@ setup_file() {
 	echo /srv/app > "$M/projects/app/path"
 	RUNS=$(start "$(spec /bin/sleep 1000)" second)
 	ended "$DONE"
+	eventually grep -q . "$M/executors/second/preflight"
 	export DONE RUNS WHO
 }
 
@@ -125,7 +126,7 @@ content() {
 		;;
 	/executors/\<id\>/inflight) equal "$text" 1 ;;
 	/executors/\<id\>/probe) like "$text" '^ok 20[0-9T:.-]+Z$' ;;
-	/executors/\<id\>/preflight) equal "$text" '' ;;
+	/executors/\<id\>/preflight) like "$text" '^(ok|warn|fail) [a-z.]+: ' ;;
 	/executors/\<id\>/drained) equal "$text" ../../.live/executors/second/drained ;;
 	/sessions/\<id\>/spec)
 		equal "$(jq -c 'del(.argv[2])' <<< "$text")" \
