@@ -19,9 +19,10 @@ setup_file() {
 	echo second > "$M/projects/app/binding"
 	echo '{"require_signal":true}' > "$M/projects/app/requirements"
 	DONE='done'
+	# The two streams are two pipes: what is to stand in the log must be there before it is full.
 	put "$M/projects/app/start" "$(script \
-		'echo out; echo err >&2; head -c 9000 /dev/zero | tr "\0" x; exit 3' \
-		'{labels: {"cloop.session": "done"}}')"
+		"echo out; echo err >&2; until grep -qs err $M/sessions/done/log; do sleep 0.02; done
+		head -c 9000 /dev/zero | tr '\\0' x; exit 3" '{labels: {"cloop.session": "done"}}')"
 	echo /srv/app > "$M/projects/app/path"
 	RUNS=$(start "$(spec /bin/sleep 1000)" second)
 	ended "$DONE"
