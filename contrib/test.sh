@@ -24,6 +24,7 @@ readonly packages_test=(
 	cppcheck
 	dash
 	diffutils
+	fio
 	fish
 	git
 	inotify-tools
@@ -42,6 +43,7 @@ readonly packages_test=(
 	rsync
 	runc
 	shellcheck
+	stress-ng
 	systemd # systemd-analyze; nothing is started
 	util-linux
 	zsh
