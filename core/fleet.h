@@ -35,6 +35,7 @@ struct executor {
 	int64_t inflight_ns;   /* when that changed last; 0: not since the daemon looks */
 	bool removing;         /* its removal is being committed: takes no work any more */
 	bool leaving;          /* its file is gone: takes no work, and goes when nothing is in flight */
+	bool preflight_due;    /* nothing has looked yet at what its config needs (fs/supervise.h) */
 };
 
 /* The node states as words; the first is what the tree shows before a config was accepted. */

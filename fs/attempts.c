@@ -121,8 +121,8 @@ static int size_log(const struct view *v, uint64_t *ret)
 
 static ssize_t pread_log(const struct view *v, void *data, size_t len, uint64_t off)
 {
-	struct log_reader *reader;
-	uint64_t from, to;
+	struct log_reader *reader = NULL;
+	uint64_t from = 0, to = 0;
 	int r = part_of(v, &reader, &from, &to);
 
 	if (r < 0)

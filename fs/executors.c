@@ -527,7 +527,8 @@ static const struct node_file executor_files[] = {
 	 .render = preflight_render, .changed = preflight_changed, .command = preflight_command,
 	 .doc = "Write `run` to look at everything that a workload would need there, `smoke` to also run one "
 		"from its start to its end; the write fails when a check does. Reads as the last report, one "
-		"`ok|warn|fail name: detail` a line."},
+		"`ok|warn|fail name: detail` a line. Each config that is accepted is looked at once by itself; "
+		"what fails then counts as a failed probe."},
 };
 
 const struct node_dir executor_dir = {

@@ -361,8 +361,6 @@ static int prepare_domain(struct process *p, struct error *err)
 		r = hub->projects ? projects_load(hub->projects, store_reader(hub->store), err) : error_oom(err);
 	if (r >= 0)
 		r = dispatch_load(hub->dispatch, area_header(hub->area)->sessions_ns, err);
-	if (r >= 0)
-		r = retention_new(hub, p->sessions_fd, &p->folders.n_removals, err);
 	return r < 0 ? r : config_dir_new(hub, err);
 }
 
@@ -386,7 +384,9 @@ static int prepare_tree(struct process *p, struct error *err)
 	if (r < 0)
 		return r;
 	failover_attach(hub);
-	return wire_new(hub, &tree_ops, &hub->wire, err);
+	r = wire_new(hub, &tree_ops, &hub->wire, err);
+	/* What it forgets at once, all of the above has to hear of. */
+	return r < 0 ? r : retention_new(hub, p->sessions_fd, &p->folders.n_removals, err);
 }
 
 static int prepare_loop(struct process *p, struct error *err)

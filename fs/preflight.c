@@ -28,6 +28,8 @@
 	"\"timeout_minutes\":1,\"labels\":{\"cloop.smoke\":\"true\"}}"
 #define SMOKE_OUTPUT "cloop smoke\n"
 #define SMOKE_EXIT_CODE 7
+/* What the reason of an executor's state begins with. */
+#define PREFLIGHT_REASON "preflight: "
 
 struct preflight {
 	LIST_ENTRY(preflight) entry;
@@ -126,37 +128,40 @@ static void not_committed(struct change *c)
 		dispatch_give_up(c->hub->dispatch, p->take_back, &c->err);
 }
 
-/* The checks that failed; *ret is the first of them, without its "fail ". */
-static size_t count_failures(const char *report, struct text_view *ret)
+int preflight_judge(const char *report, char **ret_reason)
 {
-	size_t n = 0;
+	AUTO_FREE char *reason = NULL;
+	int n = 0;
 
 	for (const char *line = report; *line; line += strcspn(line, "\n") + 1) {
 		size_t len = strcspn(line, "\n");
 
-		if (strncmp(line, "fail ", 5) == 0 && n++ == 0)
-			*ret = (struct text_view){line + 5, len - 5};
+		if (strncmp(line, "fail ", 5) == 0 && n++ == 0 &&
+		    asprintf(&reason, "%s%.*s", PREFLIGHT_REASON, (int)(len - 5), line + 5) < 0) {
+			reason = NULL;
+			return -ENOMEM;
+		}
 		if (line[len] == '\0')
 			break;
 	}
+	*ret_reason = take_ptr(reason);
 	return n;
 }
 
 static void conclude(struct preflight *p)
 {
 	struct change *c = p->change;
-	struct text_view first = {"", 0};
-	size_t failed = p->report.failed ? 0 : count_failures(p->report.data ? p->report.data : "", &first);
+	int failed = p->report.failed;
 
+	if (failed == 0)
+		failed = preflight_judge(p->report.data ? p->report.data : "", &p->health.reason);
 	p->health.kind = FLEET_PROBED;
 	p->health.serial = c->node.serial;
 	p->health.uid = c->uid;
 	p->health.at_ns = clock_now_ns();
 	p->health.policy = supervise_config(c->hub)->policy;
 	p->health.name = strdup(p->id);
-	if (failed > 0 && asprintf(&p->health.reason, "preflight: %.*s", (int)first.len, first.data) < 0)
-		p->health.reason = NULL;
-	if (p->report.failed || !p->report.data || !p->health.name || (failed > 0 && !p->health.reason)) {
+	if (failed < 0 || !p->report.data || !p->health.name) {
 		(void)error_oom(&c->err);
 		change_refuse(c);
 		return;
@@ -168,7 +173,8 @@ static void conclude(struct preflight *p)
 		change_commit(c);
 		return;
 	}
-	(void)error_set(&c->err, EIO, "%zu of its checks failed: %.*s", failed, (int)first.len, first.data);
+	(void)error_set(&c->err, EIO, "%d of its checks failed: %s", failed,
+			p->health.reason + strlen(PREFLIGHT_REASON));
 	error_remedy(&c->err, "cat executors/%s/preflight", p->id);
 	change_commit_refusal(c);
 }

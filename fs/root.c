@@ -173,7 +173,8 @@ static const struct node_file root_files[] = {
 	{.name = "status", .type = FILE_TEXT, .mode = 0444, .render = status_render,
 	 .changed = status_changed,
 	 .doc = "For people: the executors with their state, load, when they were last seen and why they are "
-		"in that state, and what is in flight."},
+		"in that state, and what is in flight. 200 rows at most: of more executors those that are not ready come "
+		"first."},
 	{.name = "error", .type = FILE_TEXT, .mode = 0444, .render = render_error, .per_caller = true,
 	 .changed = refused_at,
 	 .doc = "Why your latest refused change was refused, in one sentence; a refusal by file mode is the "

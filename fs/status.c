@@ -1,5 +1,6 @@
 /*
- * /status: the fleet at a glance, for a person. Two tables whose columns are as wide as what is in them.
+ * /status: the fleet at a glance, for a person. Two tables whose columns are as wide as what is in them,
+ * and no longer than somebody reads: of many executors those that are not ready are shown first.
  */
 #include "fs/status.h"
 
@@ -17,8 +18,8 @@
 #include "fs/settings.h"
 #include "fs/watch.h"
 
-/* Sessions that the table shows; the count above it is of all. */
-#define SESSIONS_MAX 200
+/* Rows that either table shows, as a person reads no more; the counts above them are of all. */
+#define ROWS_MAX 200
 
 /* A reason is shown in one line of a terminal; `health` has all of it. */
 #define REASON_BYTES_MAX 80
@@ -117,15 +118,49 @@ static void put_summary(struct buf *out, struct fleet *fleet)
 	buf_puts(out, "\n");
 }
 
+/* Those that the table has room for. One that is not ready is what a person looks for. */
+struct choice {
+	size_t ready, others;
+};
+
+static bool is_ready(const struct executor *e)
+{
+	return e->record.config[0] && node_state_parse(e->record.health.state) == NODE_READY;
+}
+
+static struct choice choose(struct fleet *fleet)
+{
+	struct choice room = {0};
+
+	for (size_t i = 0; i < fleet_len(fleet); i++)
+		if (!is_ready(fleet_at(fleet, i)) && room.others < ROWS_MAX)
+			room.others++;
+	room.ready = ROWS_MAX - room.others;
+	return room;
+}
+
+static bool take_row(struct choice *room, const struct executor *e)
+{
+	size_t *left = is_ready(e) ? &room->ready : &room->others;
+
+	return *left > 0 && (*left)--;
+}
+
 static void put_executors(struct buf *out, struct fleet *fleet, int64_t now_ns)
 {
 	struct widths w = {.id = (int)strlen("EXECUTOR"), .kind = (int)strlen("KIND"),
 			   .load = (int)strlen("INFLIGHT/MAX")};
+	const struct choice all = choose(fleet);
+	struct choice room = all;
 	char load[LOAD_MAX];
+	size_t n = 0;
 
 	for (size_t i = 0; i < fleet_len(fleet); i++) {
 		const struct executor *e = fleet_at(fleet, i);
 
+		if (!take_row(&room, e))
+			continue;
+		n++;
 		load_text(e, load);
 		w.id = wider(w.id, e->record.name);
 		w.kind = wider(w.kind, kind_of(e));
@@ -133,8 +168,13 @@ static void put_executors(struct buf *out, struct fleet *fleet, int64_t now_ns)
 	}
 	buf_printf(out, "%-*s  %-*s  %-12s  %*s  %9s  %s\n", w.id, "EXECUTOR", w.kind, "KIND", "STATE",
 		   w.load, "INFLIGHT/MAX", "LAST SEEN", "REASON");
+	room = all;
 	for (size_t i = 0; i < fleet_len(fleet); i++)
-		put_executor(out, fleet_at(fleet, i), &w, now_ns);
+		if (take_row(&room, fleet_at(fleet, i)))
+			put_executor(out, fleet_at(fleet, i), &w, now_ns);
+	if (n < fleet_len(fleet))
+		buf_printf(out, "… and %zu more%s\n", fleet_len(fleet) - n,
+			   all.ready > 0 ? ", all of them ready" : "");
 }
 
 /* --- sessions ------------------------------------------------------------------------------- */
@@ -151,7 +191,7 @@ static bool one_session(void *user, const struct session *s)
 	struct sessions *all = user;
 	char age[AGE_MAX];
 
-	if (all->n++ == SESSIONS_MAX)
+	if (all->n++ == ROWS_MAX)
 		return false;
 	if (!all->out) {
 		all->id = wider(all->id, s->name);
@@ -176,7 +216,7 @@ static void put_sessions(struct buf *out, struct dispatch *dispatch, int64_t now
 	all.out = out;
 	all.n = 0;
 	dispatch_each_live(dispatch, 0, one_session, &all);
-	if (all.n > SESSIONS_MAX)
+	if (all.n > ROWS_MAX)
 		buf_puts(out, "…\n");
 }
 

@@ -31,7 +31,7 @@ struct waiter {
 };
 STAILQ_HEAD(waiters, waiter);
 
-/* One probe. It lives until its result is committed and the driver has come back. */
+/* One probe or preflight. It lives until its result is committed and the driver has come back. */
 struct probing {
 	struct store_op op; /* first */
 	LIST_ENTRY(probing) entry;
@@ -41,6 +41,9 @@ struct probing {
 	bool with_driver;
 	bool told; /* its result is being committed, or was */
 	bool committing;
+	bool preflight;   /* it is one, in place of a probe */
+	int64_t begun_ns; /* of the wall clock */
+	char *report;     /* of a preflight; NULL: it did not come to one */
 	struct fleet_change change;
 	struct error err; /* what it said; code 0: fit */
 	struct waiters waiters;
@@ -95,9 +98,27 @@ struct executor_probe supervise_request(const struct hub *hub, const struct exec
 	};
 }
 
+/* A preflight does up to three things, each of which may take as long as a probe. */
+#define PREFLIGHT_PARTS 3
+
 static bool can_be_probed(const struct executor *e)
 {
 	return e && e->driver && e->driver->ops->probe;
+}
+
+static bool preflight_is_due(const struct executor *e)
+{
+	return can_be_probed(e) && e->preflight_due && e->driver->ops->preflight;
+}
+
+/* What the hub before has not looked at, or not to the end. */
+static bool preflight_is_missing(const struct supervise *s, const struct executor *e)
+{
+	int64_t at_ns = 0;
+
+	return executor_record_get_preflight(store_reader(s->hub->store), e->record.serial, &at_ns, NULL,
+					     NULL) < 0 ||
+	       at_ns < e->record.changed_at_ns;
 }
 
 /* --- who waits ------------------------------------------------------------------------------ */
@@ -232,6 +253,14 @@ static void tell_listeners(struct supervise *s, const struct fleet_change *c)
 	}
 }
 
+static void want_preflight(struct supervise *s, int64_t serial)
+{
+	struct executor *e = fleet_get(s->hub->fleet, serial);
+
+	if (e)
+		e->preflight_due = true;
+}
+
 static void fleet_was_changed(void *user, const struct fleet_change *c)
 {
 	struct supervise *s = user;
@@ -244,6 +273,8 @@ static void fleet_was_changed(void *user, const struct fleet_change *c)
 		s->counts.transitions[c->transition.to]++;
 	if (c->kind != FLEET_PROBED) {
 		follow_executor(s, c->serial);
+		if (c->kind == FLEET_ADD || c->kind == FLEET_CONFIGURE)
+			want_preflight(s, c->serial);
 		/* What the new config means, nobody knows yet. */
 		if (c->kind == FLEET_CONFIGURE)
 			(void)supervisor_hurry(s->schedule, c->serial);
@@ -295,6 +326,7 @@ static void release(struct probing *p)
 	LIST_REMOVE(p, entry);
 	free_waiters(&p->waiters);
 	fleet_change_clear(&p->change);
+	free(p->report);
 	free(p);
 }
 
@@ -307,7 +339,24 @@ static int64_t failures_of(const struct supervise *s, int64_t serial)
 
 static int apply(struct store_tx *tx, struct store_op *op, struct error *err)
 {
-	return fleet_change_apply(tx, &((struct probing *)op)->change, err);
+	struct probing *p = (struct probing *)op;
+	int r = fleet_change_apply(tx, &p->change, err);
+
+	if (r < 0 || !p->report)
+		return r;
+	return executor_record_set_preflight(tx, p->serial, p->begun_ns, p->report, err);
+}
+
+static void preflight_ended(const struct probing *p, bool kept)
+{
+	struct executor *e = fleet_get(p->owner->hub->fleet, p->serial);
+
+	if (!e)
+		return;
+	if (kept && p->report)
+		file_changed(p->owner->hub, p->serial, "preflight");
+	else
+		e->preflight_due = true;
 }
 
 static void committed(struct store_op *op, int result, const struct error *err)
@@ -325,7 +374,12 @@ static void committed(struct store_op *op, int result, const struct error *err)
 		supervise_probed(s->hub, &p->change);
 	else if (result != -ENOENT)
 		hub_log("a probe's result cannot be kept: %s", err->reason);
+	if (p->preflight)
+		preflight_ended(p, result >= 0);
 	supervisor_done(s->schedule, serial, failures_of(s, serial), clock_boot_ns());
+	/* Who asked for a probe came first. */
+	if (!p->preflight && preflight_is_due(fleet_get(s->hub->fleet, serial)))
+		(void)supervisor_hurry(s->schedule, serial);
 	if (result < 0)
 		tell_waiters(&p->waiters, err);
 	else
@@ -374,6 +428,41 @@ static void answered(void *user, const struct error *err)
 		conclude(p, err);
 }
 
+static void preflighted(void *user, const char *report, const struct error *err)
+{
+	struct probing *p = user;
+	AUTO_FREE char *reason = NULL;
+	struct error found;
+
+	if (err || p->told || p->owner->stopped) {
+		answered(p, err);
+		return;
+	}
+	int failed = preflight_judge(report, &reason);
+	if (failed >= 0)
+		p->report = strdup(report);
+	if (!p->report)
+		(void)error_oom(&found);
+	else if (failed > 0)
+		(void)error_set(&found, EIO, "%s", reason);
+	answered(p, !p->report || failed > 0 ? &found : NULL);
+}
+
+/* What nobody waits for looks at a new config first. */
+static int ask(struct probing *p, struct executor *e, struct error *err)
+{
+	struct supervise *s = p->owner;
+	struct executor_probe request = supervise_request(s->hub, e);
+
+	p->with_driver = true;
+	if (!STAILQ_EMPTY(&p->waiters) || !preflight_is_due(e))
+		return e->driver->ops->probe(e->driver, &request, answered, p, err);
+	p->preflight = true;
+	e->preflight_due = false; /* a change of its config meanwhile sets it again */
+	p->deadline_ns += (PREFLIGHT_PARTS - 1) * supervisor_config(s->schedule)->probe_timeout_ns;
+	return e->driver->ops->preflight(e->driver, &request, preflighted, p, err);
+}
+
 static bool still_with_driver(const struct supervise *s, int64_t serial)
 {
 	for (const struct probing *p = LIST_FIRST(&s->probing); p; p = LIST_NEXT(p, entry))
@@ -399,16 +488,13 @@ static void begin(struct supervise *s, int64_t serial)
 			 SUPERVISE_GRACE_MS * CLOCK_NS_PER_MS;
 	STAILQ_INIT(&p->waiters);
 	move_waiters(&s->waiters, &p->waiters, serial);
+	p->begun_ns = clock_now_ns();
 	bool stuck = still_with_driver(s, serial);
 	LIST_INSERT_HEAD(&s->probing, p, entry);
-	if (stuck) {
+	if (stuck)
 		r = error_set(&err, EBUSY, "the probe before this one has not come back");
-	} else {
-		struct executor_probe request = supervise_request(s->hub, e);
-
-		p->with_driver = true;
-		r = e->driver->ops->probe(e->driver, &request, answered, p, &err);
-	}
+	else
+		r = ask(p, e, &err);
 	if (r < 0) {
 		p->with_driver = false;
 		conclude(p, &err);
@@ -426,8 +512,10 @@ static void give_up_late(struct supervise *s)
 		next = LIST_NEXT(p, entry);
 		if (p->told || p->deadline_ns > now)
 			continue;
-		(void)error_set(&err, ETIMEDOUT, "the probe did not come back within %lld ms",
-				(long long)(supervisor_config(s->schedule)->probe_timeout_ns /
+		int64_t took_ns = supervisor_config(s->schedule)->probe_timeout_ns;
+		(void)error_set(&err, ETIMEDOUT, "the %s did not come back within %lld ms",
+				p->preflight ? "preflight" : "probe",
+				(long long)((p->preflight ? PREFLIGHT_PARTS * took_ns : took_ns) /
 					    CLOCK_NS_PER_MS));
 		conclude(p, &err);
 	}
@@ -516,7 +604,7 @@ void supervise_stop(struct hub *hub)
 int supervise_new(struct hub *hub, struct supervise **ret, struct error *err)
 {
 	struct supervise *s = calloc(1, sizeof(*s));
-	const struct executor *e;
+	struct executor *e;
 
 	if (!s)
 		return error_oom(err);
@@ -532,8 +620,12 @@ int supervise_new(struct hub *hub, struct supervise **ret, struct error *err)
 	}
 	(void)uv_timer_init(&hub->loop, &s->timer); /* cannot fail */
 	s->timer.data = s;
-	for (size_t i = 0; (e = fleet_at(hub->fleet, i)); i++)
+	for (size_t i = 0; (e = fleet_at(hub->fleet, i)); i++) {
 		follow_executor(s, e->record.serial);
+		e->preflight_due = preflight_is_missing(s, e);
+		if (preflight_is_due(e))
+			(void)supervisor_hurry(s->schedule, e->record.serial);
+	}
 	fleet_listen(hub->fleet, fleet_was_changed, s);
 	*ret = s;
 	return 0;

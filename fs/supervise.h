@@ -7,6 +7,11 @@
  * back is a failed one after its timeout and SUPERVISE_GRACE_MS; until it does, each further one of
  * that executor fails at once, so that they do not pile up behind a hanging program.
  *
+ * A config that was accepted is looked at once: the first probe after it that nobody asked for is the
+ * driver's preflight instead, in its turn and within the same limits. Its report is kept with what it
+ * means for health (fs/preflight.h). One that came to no report, or a hub that died before the commit,
+ * has looked at nothing: it is done again.
+ *
  * Everything here runs on the loop thread.
  */
 #ifndef CLOOP_FS_SUPERVISE_H

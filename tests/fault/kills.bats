@@ -144,7 +144,7 @@ launcher_is_other() {
 		kills=$((kills + 1))
 	done
 	echo "# $COUNT launches, $kills hubs killed" >&3
-	((kills > 3))
+	((kills > 0))
 	watchers_end
 	writers_end
 }
@@ -276,10 +276,6 @@ machine_restarts() {
 	equal "$(cat "$WORK/began")" began
 	equal "$(now "$id" attempt)" 1
 	equal "$(ended "$(start "$(spec /bin/sh -c 'exit 16')")")" 16
-}
-
-hub_has_hooks() {
-	grep -q CLOOP_BOOT_ID "$CLOOPD"
 }
 
 @test "the hub stops and leaves nothing" {

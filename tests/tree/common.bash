@@ -240,6 +240,10 @@ keeper_is_gone() {
 	! kill -0 "$(keeper)" 2> /dev/null
 }
 
+hub_has_hooks() {
+	grep -q CLOOP_BOOT_ID "$CLOOPD"
+}
+
 hub_restart() {
 	hub_stop
 	hub_start

@@ -61,9 +61,12 @@ setup() {
 	id=$(box "$(script 'tail /dev/zero' '{"resource_limits":{"memory_mb":32}}')")
 	equal "$(ended "$id")" 137
 	equal "$(status "$id" .cause)" oom
-	id=$(box "$(script 'sleep 1000 & sleep 1000' '{"timeout_minutes":2}')")
-	equal "$(ended "$id")" 137
-	equal "$(status "$id" .cause)" timeout
+	# Elsewhere a minute is one.
+	if hub_has_hooks; then
+		id=$(box "$(script 'sleep 1000 & sleep 1000' '{"timeout_minutes":2}')")
+		equal "$(ended "$id")" 137
+		equal "$(status "$id" .cause)" timeout
+	fi
 	# shellcheck disable=SC2016
 	id=$(box "$(script 'i=0; while [ $i -lt 40 ]; do sleep 2 & i=$((i+1)); done; wait' \
 		'{"resource_limits":{"pids":8}}')")

@@ -68,6 +68,29 @@ column() {
 	equal "$(table SESSION)" ''
 }
 
+@test "of many executors those that are not ready are shown, and no more than a person reads" {
+	local i
+
+	for ((i = 0; i < 230; i++)); do
+		printf -v i %03d "$((10#$i))"
+		mkdir "$M/executors/many-$i"
+		put "$M/executors/many-$i/config" '{"kind":"localprocess"}'
+		i=$((10#$i))
+	done
+	put "$M/executors/many-229/state" 'cordon the last of them'
+	like "$(cat "$M/status")" $'\n234 executors: 23[0-9] ready, .*1 cordoned'
+	equal "$(table EXECUTOR | grep -cv '^…')" 200
+	equal "$(table EXECUTOR | tail -n 1)" '… and 34 more, all of them ready'
+	grep -qE '^many-229 .* cordoned .* the last of them$' "$M/status"
+	grep -qE '^raw .* unconfigured ' "$M/status"
+	equal "$(table EXECUTOR | grep -v '^…' | awk '{ print $1 }' | sort -c && echo sorted)" sorted
+	for i in {000..229}; do
+		put "$M/executors/many-$i/state" cordon
+	done
+	equal "$(table EXECUTOR | tail -n 1)" '… and 34 more'
+	rmdir "$M"/executors/many-*
+}
+
 @test "a fleet of nobody" {
 	local id
 

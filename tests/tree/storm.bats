@@ -48,7 +48,7 @@ storm() {
 }
 
 is_quiet() {
-	[[ $(head -n 2 "$M/status" | tail -n 1) == '0 sessions in flight' ]]
+	grep -qx '0 sessions in flight' "$M/status"
 }
 
 @test "afterwards all is as before" {

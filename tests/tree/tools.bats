@@ -33,11 +33,11 @@ later() {
 	ends du -a "$M" > /dev/null
 	ends ls -laR "$M" > /dev/null
 	equal "$(ends ls -R "$M" | grep -c ^needle)" 0
-	equal "$(ends find "$M" -name log | sort)" "$(printf '%s\n' "$M/sessions/$DONE/log" "$M/sessions/$RUNS/log" | sort)"
+	equal "$(ends find "$M" -name log | sort)" "$(printf '%s\n' "$M/sessions/"{"$DONE","$RUNS"}{,/attempts/1}/log | sort)"
 	equal "$(ends find "$M" -type d -name local)" "$M/executors/local"
-	equal "$(ends find "$M/sessions" -newer "$M/version" -name status | wc -l)" 2
+	equal "$(ends find "$M/sessions" -newer "$M/version" -name status | wc -l)" 4
 	equal "$(ends grep -rl needle "$M/sessions/" | sort | xargs)" \
-		"$M/sessions/$DONE/log $M/sessions/$DONE/spec $M/sessions/$DONE/stderr"
+		"$(printf "$M/sessions/$DONE/%s " attempts/1/log log spec stderr | xargs)"
 	ends tar -cf "$BATS_TEST_TMPDIR/tree.tar" -C "$M" .
 	equal "$(tar -xOf "$BATS_TEST_TMPDIR/tree.tar" "./sessions/$DONE/stderr")" needle
 	ends cp -r "$M" "$BATS_TEST_TMPDIR/copy"

@@ -376,6 +376,8 @@ static void test_cancel(void **state)
 	other = run_shell(f, "echo x");
 	assert_string_equal(other.out, "x\n");
 	assert_int_equal(s.n_done, 0);
+	/* What ends after the launcher leaves the group of them all to the next one. */
+	wait_until_gone(f);
 }
 
 /* As after kill -9 of the hub. */
