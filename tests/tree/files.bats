@@ -19,12 +19,14 @@ setup_file() {
 	echo second > "$M/projects/app/binding"
 	echo '{"require_signal":true}' > "$M/projects/app/requirements"
 	DONE='done'
+	# The two streams are two pipes: what is to stand in the log must be there before it is full.
 	put "$M/projects/app/start" "$(script \
-		'echo out; echo err >&2; head -c 9000 /dev/zero | tr "\0" x; exit 3' \
-		'{labels: {"cloop.session": "done"}}')"
+		"echo out; echo err >&2; until grep -qs err $M/sessions/done/log; do sleep 0.02; done
+		head -c 9000 /dev/zero | tr '\\0' x; exit 3" '{labels: {"cloop.session": "done"}}')"
 	echo /srv/app > "$M/projects/app/path"
 	RUNS=$(start "$(spec /bin/sleep 1000)" second)
 	ended "$DONE"
+	eventually grep -q . "$M/executors/second/preflight"
 	export DONE RUNS WHO
 }
 
@@ -125,7 +127,7 @@ content() {
 		;;
 	/executors/\<id\>/inflight) equal "$text" 1 ;;
 	/executors/\<id\>/probe) like "$text" '^ok 20[0-9T:.-]+Z$' ;;
-	/executors/\<id\>/preflight) equal "$text" '' ;;
+	/executors/\<id\>/preflight) like "$text" '^(ok|warn|fail) [a-z.]+: ' ;;
 	/executors/\<id\>/drained) equal "$text" ../../.live/executors/second/drained ;;
 	/sessions/\<id\>/spec)
 		equal "$(jq -c 'del(.argv[2])' <<< "$text")" \

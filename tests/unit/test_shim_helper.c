@@ -358,6 +358,7 @@ static void test_cancel(void **state)
 	struct fixture *f = *state;
 	char *argv[4];
 	struct said s = {.cancel = true}, other;
+	int idle = fixture_shims(f);
 
 	begin_shell(f, HIDERS "while :; do sleep 1; done", &s);
 	wait_for_hiders(f);
@@ -377,7 +378,7 @@ static void test_cancel(void **state)
 	assert_string_equal(other.out, "x\n");
 	assert_int_equal(s.n_done, 0);
 	/* What ends after the launcher leaves the group of them all to the next one. */
-	wait_until_gone(f);
+	fixture_until(f, fixture_shims(f) == idle);
 }
 
 /* As after kill -9 of the hub. */
