@@ -13,11 +13,11 @@ int json_parse(const char *text, size_t len, json_t **ret, struct error *err)
 	/* The parser passes over a NUL that follows a number or a word. */
 	if (len > 0 && memchr(text, '\0', len))
 		return error_set(err, EINVAL, "not valid JSON: it holds a NUL byte");
-	json_t *value = json_loadb(text, len, JSON_REJECT_DUPLICATES, &je);
+	int r = json_read(text, len, JSON_REJECT_DUPLICATES, ret, &je);
 
-	if (!value) {
-		if (json_error_code(&je) == json_error_out_of_memory)
-			return error_oom(err);
+	if (r == -ENOMEM)
+		return error_oom(err);
+	if (r < 0) {
 		/* What is near the place may be a secret. */
 		char *near = strstr(je.text, " near ");
 
@@ -26,7 +26,6 @@ int json_parse(const char *text, size_t len, json_t **ret, struct error *err)
 		return error_set(err, EINVAL, "not valid JSON at line %d, column %d: %s", je.line,
 				 je.column, je.text);
 	}
-	*ret = value;
 	return 0;
 }
 
@@ -205,11 +204,6 @@ int json_object_end(const struct json_object *o, struct error *err)
 		}
 	}
 	return 0;
-}
-
-char *json_text(const json_t *value)
-{
-	return json_dumps(value, JSON_COMPACT | JSON_ENCODE_ANY);
 }
 
 int json_put_new(json_t *object, const char *name, json_t *value)

@@ -32,8 +32,15 @@ struct json_object {
 };
 
 /*
+ * jansson's json_loadb(), for whatever comes from outside: -EINVAL when it is not JSON, and *je, which may
+ * be NULL, says why. -ENOMEM when there is not memory enough, of which the library itself makes something
+ * worse. The caller owns *ret, which failure leaves alone.
+ */
+int json_read(const char *text, size_t len, size_t flags, json_t **ret, json_error_t *je);
+
+/*
  * Parses one complete document of len bytes; text after it other than white space is refused.
- * Errors: EINVAL with line and column. The caller owns *ret.
+ * Errors: EINVAL with line and column, ENOMEM. The caller owns *ret.
  */
 int json_parse(const char *text, size_t len, json_t **ret, struct error *err);
 
@@ -70,6 +77,8 @@ int json_object_end(const struct json_object *o, struct error *err);
  * when out of memory. The caller frees it.
  */
 char *json_text(const json_t *value);
+/* The same with jansson's flags. */
+char *json_write(const json_t *value, size_t flags);
 
 /* Setters that report out of memory (-ENOMEM) and leave out the empty value, as `omitempty`. */
 int json_put_string(json_t *object, const char *name, const char *value);

@@ -236,10 +236,11 @@ static int scan_line(struct text_view line, struct writeback_result *ret)
 	/* The parser passes over a NUL that follows a number or a word. */
 	if (v.len == 0 || v.len > MAX_WRITEBACK_SENTINEL_BYTES || memchr(v.data, '\0', v.len))
 		return 0;
-	AUTO_JSON json_t *value = json_loadb(v.data, v.len, JSON_DECODE_ANY | JSON_ALLOW_NUL, NULL);
-	if (!value)
-		return 0;
-	int r = writeback_result_from_json(value, ret, &err);
+	AUTO_JSON json_t *value = NULL;
+	int r = json_read(v.data, v.len, JSON_DECODE_ANY | JSON_ALLOW_NUL, &value, NULL);
+	/* Without memory no line is passed over: an earlier one would count. */
+	if (r == 0)
+		r = writeback_result_from_json(value, ret, &err);
 	if (r < 0)
 		return r == -ENOMEM ? r : 0;
 	return 1;

@@ -74,7 +74,7 @@ char *container_build_file(const char *base, char *const *commands, size_t n)
 	for (size_t i = 0; i < n; i++) {
 		AUTO_JSON json_t *argv = json_pack("[s,s,s]", "/bin/sh", "-c", commands[i]);
 		/* Escaped: what is beyond ASCII, and everything that ends a line. */
-		AUTO_FREE char *text = argv ? json_dumps(argv, JSON_COMPACT | JSON_ENSURE_ASCII) : NULL;
+		AUTO_FREE char *text = argv ? json_write(argv, JSON_COMPACT | JSON_ENSURE_ASCII) : NULL;
 
 		if (!text) {
 			buf_free(&b);

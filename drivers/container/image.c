@@ -151,7 +151,9 @@ static int refuse(struct error *err, int code, const char *reason, const char *r
 int container_image_parse(const char *text, size_t len, const char *reference,
 			  struct container_image_facts *ret, struct error *err)
 {
-	AUTO_JSON json_t *document = json_loadb(text, len, 0, NULL);
+	AUTO_JSON json_t *document = NULL;
+	if (json_read(text, len, 0, &document, NULL) == -ENOMEM)
+		return error_oom(err);
 	json_t *image = json_array_get(document, 0);
 	json_t *entrypoint = json_object_get(json_object_get(image, "Config"), "Entrypoint");
 	struct container_image_facts f = {0};

@@ -66,7 +66,7 @@ struct container_sweep {
 	void *user;
 };
 
-/* Calls remove() for each; returns how many containers there are, or -EBADMSG for no such list. */
+/* Calls remove() for each; returns how many containers there are, -EBADMSG for no such list, or -ENOMEM. */
 int container_sweep(const struct container_sweep *sweep, const char *text, size_t len,
 		    void (*remove)(void *user, const char *name));
 

@@ -14,6 +14,7 @@
 #include "core/clock.h"
 #include "core/executor_config.h"
 #include "core/field.h"
+#include "core/json.h"
 #include "core/owner.h"
 #include "core/strlist.h"
 #include "drivers/container/argv.h"
@@ -393,8 +394,9 @@ static void told_oci_runtime(struct probing *p, const struct check *check,
 	char said[LINE_MAX_BYTES];
 
 	if (is_docker(p)) {
-		json_t *runtimes = json_loadb(result->out, result->out_len, 0, NULL);
+		json_t *runtimes = NULL;
 
+		(void)json_read(result->out, result->out_len, 0, &runtimes, NULL);
 		if (json_object_get(runtimes, p->config.oci_runtime))
 			line(p, VERDICT_OK, check->name, "%s is registered", p->config.oci_runtime);
 		else

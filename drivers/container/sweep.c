@@ -42,10 +42,12 @@ static bool is_orphan(const struct container_sweep *s, json_t *container, const 
 int container_sweep(const struct container_sweep *sweep, const char *text, size_t len,
 		    void (*remove)(void *user, const char *name))
 {
-	AUTO_JSON json_t *list = json_loadb(text, len, 0, NULL);
+	AUTO_JSON json_t *list = NULL;
 	json_t *container;
 	size_t i;
 
+	if (json_read(text, len, 0, &list, NULL) == -ENOMEM)
+		return -ENOMEM;
 	if (!json_is_array(list))
 		return -EBADMSG;
 	json_array_foreach(list, i, container)

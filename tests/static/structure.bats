@@ -22,6 +22,11 @@ load static
 	grep -rn '#include "fs/' drivers | nothing
 }
 
+@test "text is read and written as JSON in one place, which survives a lack of memory" {
+	cd "$ROOT"
+	grep -rnE 'json_(load|dump)[a-z_]*\(' core drivers fs --include='*.c' | grep -v '^core/json_text\.c:' | nothing
+}
+
 @test "the parts that are linked statically use libc alone" {
 	cd "$ROOT"
 	grep -nE '#include <(uv|jansson|sqlite3|git2|openssl|fuse)' drivers/shim/{launcher,launcher_run,launcher_shims,reaper,runner,workload}.c \

@@ -219,6 +219,24 @@ has_moved() {
 
 # --- pipes ----------------------------------------------------------------------------------------
 
+@test "two streams at full speed at once: every byte, each in its order" {
+	local id
+
+	# Each waits in the middle until the other one is there.
+	id=$(run_script "cd $D/work
+		meet() { : > \$1; until [ -e \$2 ]; do sleep 0.01; done; }
+		(seq 150000; meet out err; seq 150001 300000) &
+		(seq 300000 449999; meet err out; seq 450000 599999) >&2 &
+		wait")
+	cmp "$M/sessions/$id/stdout" <(seq 300000)
+	cmp "$M/sessions/$id/stderr" <(seq 300000 599999)
+	equal "$(now "$id" log | wc -c)" "$(($(seq 300000 | wc -c) + $(seq 300000 599999 | wc -c)))"
+	(($(cat "$M/sessions/$id/lines" | jq -r .stream | uniq | wc -l) > 2))
+	equal "$(cat "$M/sessions/$id/lines" | jq -j 'select(.stream == "stderr").text' | cksum)" \
+		"$(seq 300000 599999 | cksum)"
+	equal "$(status "$id" .log_dropped_bytes)" 0
+}
+
 @test "a background child that holds the pipe does not keep the session" {
 	local id
 

@@ -2,22 +2,30 @@
  * Memory that runs out: every scenario runs once for each of its allocations, which then fails. It
  * may succeed or refuse, but not crash, and the sanitizer sees that nothing is lost.
  *
- * The linker sends the allocations of core/ through here (--wrap); jansson gets its own hook.
+ * The linker sends the allocations of core/ through here (--wrap), and with them those of the
+ * parser (core/json_text.c).
  */
 #include "tests/unit/test.h"
 
+#include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "core/device.h"
+#include "core/executor.h"
+#include "core/executor_config.h"
 #include "core/gitplan.h"
 #include "core/health.h"
+#include "core/hub_config.h"
 #include "core/json.h"
 #include "core/lease.h"
 #include "core/placement.h"
+#include "core/project.h"
 #include "core/redact.h"
 #include "core/registry.h"
+#include "core/requirements.h"
+#include "core/revocation_json.h"
 #include "core/revocation_log.h"
 #include "core/spec.h"
 #include "core/strlist.h"
@@ -110,6 +118,163 @@ static size_t torture(void (*scenario)(void))
 	return n;
 }
 
+/* Whether it was refused: then with a sentence, and never because of what was written. */
+static bool refused(int r, const struct error *err)
+{
+	if (r == 0)
+		return false;
+	if (r != -ENOMEM)
+		fail_msg("allocation %zu: %d, %s: %s", fail_at, r, err->field, err->reason);
+	assert_true(err->reason[0] != '\0');
+	return true;
+}
+
+/* What is all there, or NULL. Frees it. */
+static void whole(char *text, const char *want)
+{
+	if (text)
+		assert_string_equal(text, want);
+	free(text);
+}
+
+/* Documents in canonical form. */
+#define EXECUTOR_JSON                                                                              \
+	"{\"kind\":\"x\",\"labels\":{\"a\":\"1\",\"b\":\"2\"},\"max_concurrent\":3,"               \
+	"\"log_quota_bytes\":4096,\"harnesses\":[\"A\",\"b\"],\"container_runtimes\":[\"kata\"],"  \
+	"\"memory_mb\":16,\"health_check\":{\"argv\":[\"/bin/sh\",\"-c\",\"\"],\"timeout_ms\":7}}"
+#define REQUIREMENTS_JSON                                                                          \
+	"{\"labels\":{\"a\":\"1\",\"b\":\"2\"},\"harnesses\":[\"h\"],"                             \
+	"\"allowed_isolations\":[\"container\",\"vm\"],\"require_signal\":true}"
+
+/* Nobody asks; but who has none takes no health_check. */
+static int probe(struct driver *d, const struct executor_probe *p, executor_probe_fn *done,
+		 void *user, struct error *err)
+{
+	(void)d;
+	(void)p;
+	(void)done;
+	(void)user;
+	return error_set(err, ENOSYS, "nobody asks");
+}
+
+static void an_executor_config(void)
+{
+	static struct driver_ops ops = {.kind = "x", .probe = probe};
+	static struct driver driver = {.ops = &ops};
+	static struct driver *const drivers[] = {&driver, NULL};
+	AUTO_EXECUTOR_CONFIG struct executor_config c = {0};
+	struct error err = {0};
+
+	if (!refused(executor_config_parse(EXECUTOR_JSON, strlen(EXECUTOR_JSON), drivers, &c, &err),
+		     &err))
+		whole(executor_config_text(&c), EXECUTOR_JSON);
+	else
+		assert_null(c.kind);
+}
+
+static void a_hub_config(void)
+{
+	static const char text[] = "{\"executors\":{\"allow_host_process\":false},\"supervisor\":{"
+				   "\"interval\":\"100ms\","
+				   "\"jitter_fraction\":0.9},\"retention\":{\"age\":\"10s\"},\"log_"
+				   "quota_bytes\":4096}";
+	struct hub_config c = {.retention_count = 7};
+	struct error err = {0};
+
+	if (refused(hub_config_parse(text, strlen(text), &c, &err), &err)) {
+		assert_int_equal(c.retention_count, 7);
+		assert_int_equal(c.log_quota_bytes, 0);
+	} else {
+		assert_int_equal(c.host_process, HOST_PROCESS_FORBIDDEN);
+		assert_int_equal(c.log_quota_bytes, 4096);
+	}
+}
+
+static void some_requirements(void)
+{
+	AUTO_REQUIREMENTS struct requirements q = {0};
+	struct error err = {0};
+
+	if (!refused(requirements_parse(REQUIREMENTS_JSON, strlen(REQUIREMENTS_JSON), &q, &err),
+		     &err))
+		whole(requirements_text(&q), REQUIREMENTS_JSON);
+	else
+		assert_true(requirements_is_zero(&q));
+}
+
+static void a_placement_request(void)
+{
+	static const char *const text[] = {
+		[PLACEMENT_REQUEST_WHOLE] = "{\"spec\":{\"argv\":[\"a\"],\"image\":\"i\"},"
+					    "\"requirements\":" REQUIREMENTS_JSON "}",
+		[PLACEMENT_REQUEST_START] = "{\"argv\":[\"a\"],\"image\":\"i\"}",
+		[PLACEMENT_REQUEST_CHECK] = REQUIREMENTS_JSON,
+	};
+
+	for (size_t form = 0; form < ARRAY_SIZE(text); form++) {
+		AUTO_PLACEMENT_REQUEST struct placement_request q = {0};
+		struct error err = {0};
+		int r = placement_request_parse(text[form], strlen(text[form]),
+						(enum placement_request_form)form, &q, &err);
+
+		if (refused(r, &err)) {
+			assert_null(q.spec);
+			assert_true(requirements_is_zero(&q.requirements));
+			continue;
+		}
+		assert_int_equal(q.spec != NULL, form != PLACEMENT_REQUEST_CHECK);
+		assert_int_equal(q.requirements.require_signal, form != PLACEMENT_REQUEST_START);
+		assert_int_equal(q.requirements.require_image_override,
+				 form != PLACEMENT_REQUEST_CHECK);
+	}
+}
+
+static void a_project_path(void)
+{
+	struct error err = {0};
+	char *path = NULL;
+
+	if (!refused(project_path_clean("/a/../b//c", &path, &err), &err))
+		whole(path, "/b/c");
+	else
+		assert_null(path);
+}
+
+static void a_revocation(void)
+{
+	static const char text[] =
+		"{\"lease_id\":\"L\",\"grant_id\":\"g\",\"action\":\"kill\",\"known\":true,"
+		"\"env_scrubbed\":[\"a\",\"b\"],\"killed\":[\"h\"],\"error\":\"half\"}";
+	struct revoke_report report = {0};
+	AUTO_JSON json_t *value = NULL;
+	struct error err = {0};
+
+	if (refused(json_parse(text, strlen(text), &value, &err), &err) ||
+	    refused(revoke_report_from_json(value, "", &report, &err), &err)) {
+		assert_int_equal(report.n_killed, 0);
+		assert_null(report.error);
+		return;
+	}
+	AUTO_JSON json_t *back = revoke_report_to_json(&report);
+	if (back)
+		assert_string_equal(json_string_value(json_object_get(back, "error")), "half");
+	struct revoke_outcome outcome = {.lease_id = (char *)"L", .has_ack = true, .ack = report};
+	json_decref(revoke_outcome_to_json(&outcome));
+	revoke_report_clear(&report);
+}
+
+static void some_capabilities(void)
+{
+	struct capabilities c = {.isolation = ISOLATION_CONTAINER, .supports_signal = true}, back;
+	AUTO_JSON json_t *value = capabilities_to_json(&c);
+	struct error err = {0};
+
+	if (!value || refused(capabilities_from_json(value, "", &back, &err), &err))
+		return;
+	assert_int_equal(back.isolation, ISOLATION_CONTAINER);
+	assert_true(back.supports_signal);
+}
+
 static const char spec_json[] =
 	"{\"work_dir\":\"/w\",\"argv\":[\"a\",\"b\"],\"env\":[\"A=/run/l/x\",\"B=\"],"
 	"\"labels\":{\"k\":\"v\",\"a\":\"b\"},\"resource_limits\":{\"pids\":1},\"image\":\" i \","
@@ -127,9 +292,8 @@ static void a_spec(void)
 	struct error err = {0};
 	int r = spec_parse(spec_json, sizeof(spec_json) - 1, &spec, &err);
 
-	if (r < 0) {
+	if (refused(r, &err)) {
 		assert_null(spec);
-		assert_true(err.reason[0] != '\0');
 		return;
 	}
 	AUTO_FREE char *before = spec_text(spec);
@@ -164,6 +328,17 @@ static void a_plan(void)
 
 static void a_write_back(void)
 {
+	static const char twice[] = WRITEBACK_SENTINEL
+		" {\"branch\":\"cloop/a\",\"commit_sha\":\"x\"}\n" WRITEBACK_SENTINEL
+		" {\"branch\":\"cloop/b\",\"commit_sha\":\"y\"}\n";
+	AUTO_WRITEBACK_RESULT struct writeback_result last = {0};
+	int found = writeback_sentinel_scan(twice, sizeof(twice) - 1, &last);
+
+	/* The last one counts, or none. */
+	assert_true(found == 1 || found == -ENOMEM);
+	if (found == 1)
+		assert_string_equal(last.branch, "cloop/b");
+
 	static const char output[] =
 		WRITEBACK_SENTINEL " {\"branch\":\"cloop/a\",\"commit_sha\":\"x\"}";
 	struct bundle_entry e = {"d/l", 3, MODE_SYMLINK, "../x", 4};
@@ -297,15 +472,27 @@ static void a_placement(void)
 static void each_allocation_fails(void **state)
 {
 	static void (*const scenarios[])(void) = {
-		a_spec,           a_plan,     a_write_back, leases,
-		a_revocation_log, a_registry, records,      a_placement,
+		a_spec,
+		a_plan,
+		a_write_back,
+		leases,
+		a_revocation_log,
+		a_registry,
+		records,
+		a_placement,
+		an_executor_config,
+		a_hub_config,
+		some_requirements,
+		a_placement_request,
+		a_revocation,
+		some_capabilities,
 	};
 
 	(void)state;
-	json_set_alloc_funcs(__wrap_malloc, free);
 	for (size_t i = 0; i < ARRAY_SIZE(scenarios); i++)
 		assert_true(torture(scenarios[i]) > 3);
-	json_set_alloc_funcs(malloc, free);
+	/* That one makes few. */
+	assert_true(torture(a_project_path) > 0);
 }
 
 int main(void)
