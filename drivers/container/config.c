@@ -190,38 +190,50 @@ static int read_limits(struct json_object *o, struct container_config *c, struct
 
 /* --- options of the runtime ----------------------------------------------------------------- */
 
-/* Options that open the sandbox, hand it something of the host, or are set by the driver. */
+/*
+ * Options that open the sandbox, hand it something of the host, make the runtime write where it is told,
+ * end the container behind its supervisor's back, or are set by the driver.
+ */
 static const char *const denied[] = {
 	"add-capability", "annotation", "arch", "attach", "authfile", "cap-add", "cap-drop",
 	"cgroup-conf", "cgroup-manager", "cgroup-parent", "cgroupns", "cgroups", "chrootdirs", "cidfile",
-	"config", "conmon", "conmon-pidfile", "connection", "context", "cpus", "cpu-period", "cpu-quota",
-	"cpu-rt-period", "cpu-rt-runtime", "creds", "decryption-key", "detach", "device",
+	"config", "conmon", "conmon-pidfile", "connection", "context", "cpus", "cpu-period", "cpu-profile",
+	"cpu-quota", "cpu-rt-period", "cpu-rt-runtime", "creds", "decryption-key", "detach", "device",
 	"device-cgroup-rule", "device-read-bps", "device-read-iops", "device-write-bps",
 	"device-write-iops", "disable-content-trust", "entrypoint", "env", "env-file", "env-host",
 	"env-merge", "events-backend", "gidmap", "gpus", "group-add", "group-entry", "health-cmd",
-	"health-on-failure", "hooks-dir", "host", "hostuser", "http-proxy", "identity", "image-volume",
+	"health-on-failure", "help", "hooks-dir", "host", "hostuser", "http-proxy", "identity",
+	"image-volume",
 	"imagestore", "init-path", "interactive", "ip", "ip6", "ipc", "isolation", "kernel-memory",
 	"label", "label-file", "link", "log-driver", "log-level", "log-opt", "mac-address", "memory",
-	"memory-reservation", "memory-swap", "memory-swappiness", "module", "mount", "name",
+	"memory-profile", "memory-reservation", "memory-swap", "memory-swappiness", "module", "mount",
+	"name",
 	"namespace", "net", "net-alias", "network", "network-alias", "network-cmd-path",
-	"network-config-dir", "no-hosts", "oom-kill-disable", "oom-score-adj", "out", "passwd",
+	"network-config-dir", "no-hosts", "noout", "oom-kill-disable", "oom-score-adj", "out", "passwd",
 	"passwd-entry", "personality", "pid", "pidfile", "pids-limit", "platform", "pod", "pod-id-file",
 	"preserve-fd", "preserve-fds", "privileged", "publish", "publish-all", "pull", "rdt-class",
 	"read-only", "read-only-tmpfs", "remote", "replace", "requires", "restart", "rm", "rmi", "root",
 	"rootfs", "runroot", "runtime", "runtime-flag", "sdnotify", "seccomp-policy", "secret",
 	"security-opt", "sig-proxy", "ssh", "storage-driver", "storage-opt", "subgidname", "subuidname",
 	"sysctl", "syslog", "systemd", "tls", "tlscacert", "tlscert", "tlskey", "tlsverify", "tls-verify",
-	"tmpdir", "tmpfs", "transient-store", "tty", "uidmap", "ulimit", "umask", "unsetenv",
-	"unsetenv-all", "url", "use-api-socket", "user", "userns", "uts", "variant", "volume",
+	"timeout", "tmpdir", "tmpfs", "trace", "transient-store", "tty", "uidmap", "ulimit", "umask",
+	"unsetenv",
+	"unsetenv-all", "url", "use-api-socket", "user", "userns", "uts", "variant", "version", "volume",
 	"volume-driver", "volumepath", "volumes-from", "workdir",
 };
 
+/* The length of the name behind the dashes. */
+static size_t option_len(const char *arg)
+{
+	return strspn(arg + 2, "abcdefghijklmnopqrstuvwxyz0123456789-");
+}
+
 static bool is_denied(const char *arg)
 {
-	size_t len = strcspn(arg + 2, "=");
+	size_t len = option_len(arg);
 
 	for (size_t i = 0; i < ARRAY_SIZE(denied); i++)
-		if (strlen(denied[i]) == len && strncasecmp(denied[i], arg + 2, len) == 0)
+		if (strlen(denied[i]) == len && strncmp(denied[i], arg + 2, len) == 0)
 			return true;
 	return strcasestr(arg, ".sock") != NULL;
 }
@@ -239,7 +251,8 @@ static int read_extra_args(struct json_object *o, struct container_config *c, st
 		const char *arg = c->extra_args[i];
 
 		/* A short option can hide others behind it, and a bare word would be the image. */
-		if (strncmp(arg, "--", 2) != 0 || !isalnum((unsigned char)arg[2]))
+		if (strncmp(arg, "--", 2) != 0 || arg[2] == '-' || option_len(arg) == 0 ||
+		    strchr("=", arg[2 + option_len(arg)]) == NULL)
 			reason = "is not a long option, with its value behind '='";
 		else if (strlen(arg) > CONTAINER_EXTRA_ARG_BYTES_MAX || text_has_control(text_trimmed(arg)))
 			reason = "is too long, or holds a control character";
@@ -248,6 +261,7 @@ static int read_extra_args(struct json_object *o, struct container_config *c, st
 		if (reason) {
 			r = error_set(err, EINVAL, "%s", reason);
 			error_field(err, "extra_args[%zu]", i);
+			error_remedy(err, "leave it out, or write it as --name=value");
 		}
 	}
 	return r < 0 ? r : 0;

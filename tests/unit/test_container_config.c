@@ -135,7 +135,8 @@ static void extra_args_are_refused(void **state)
 		"--pids-limit=-1", "--ulimit=nofile=1", "--restart=always", "--pod=x", "--systemd=always",
 		"--hooks-dir=/x", "--url=unix:///x", "--root=/x", "--hostname=/run/podman/podman.sock",
 		"-v/:/h", "-v", "-it", "-e", "-u0", "x", "", "--", "---privileged", "-", " --privileged",
-		"--hostname=a\nb",
+		"--hostname=a\nb", "--cpu-profile=/x", "--memory-profile=/x", "--timeout=2", "--trace", "--noout",
+		"--help", "--HOSTNAME=x", "--hostname x", "--init --privileged",
 	};
 
 	(void)state;
