@@ -191,8 +191,8 @@ static int read_limits(struct json_object *o, struct container_config *c, struct
 /* --- options of the runtime ----------------------------------------------------------------- */
 
 /*
- * Options that open the sandbox, hand it something of the host, make the runtime write where it is told,
- * end the container behind its supervisor's back, or are set by the driver.
+ * Options that open the sandbox, hand it something of the host, make the runtime write where it is
+ * told, end the container behind its supervisor's back, or are set by the driver.
  */
 static const char *const denied[] = {
 	"add-capability", "annotation", "arch", "attach", "authfile", "cap-add", "cap-drop",
