@@ -268,11 +268,10 @@ void live_launch(struct dispatch *d, struct live *l)
 /* The row is on the disk: nothing may be launched before. */
 static void row_committed(struct store_op *op, int result, const struct error *err)
 {
-	struct row_op *row_op = (struct row_op *)op;
+	AUTO_FREE struct row_op *row_op = (struct row_op *)op; /* and err with it */
 	struct dispatch *d = row_op->dispatch;
 	struct live *l = row_op->live;
 
-	free(row_op);
 	if (result < 0) {
 		int64_t executor = l->row.executor_serial;
 
