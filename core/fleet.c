@@ -10,6 +10,7 @@
 #include "core/json.h"
 #include "core/policy.h"
 #include "core/registry.h"
+#include "core/sorted.h"
 #include "core/store/event.h"
 #include "core/store/meta.h"
 
@@ -58,26 +59,20 @@ struct fleet *fleet_free(struct fleet *r)
 	return NULL;
 }
 
+static int compare_id(const void *item, const void *id)
+{
+	const struct executor *const *e = item;
+
+	return strcmp((*e)->record.name, id);
+}
+
 /* The place of an id, or where it would go. */
 static size_t place_of(const struct fleet *r, const char *id, bool *ret_found)
 {
-	size_t low = 0, high = r->n;
+	size_t at = sorted_place(r->list, r->n, sizeof(struct executor *), id, compare_id);
 
-	*ret_found = false;
-	while (low < high) {
-		size_t mid = low + (high - low) / 2;
-		int c = strcmp(r->list[mid]->record.name, id);
-
-		if (c == 0) {
-			*ret_found = true;
-			return mid;
-		}
-		if (c < 0)
-			low = mid + 1;
-		else
-			high = mid;
-	}
-	return low;
+	*ret_found = at < r->n && strcmp(r->list[at]->record.name, id) == 0;
+	return at;
 }
 
 struct executor *fleet_find(struct fleet *r, const char *id)
@@ -88,20 +83,17 @@ struct executor *fleet_find(struct fleet *r, const char *id)
 	return found ? r->list[i] : NULL;
 }
 
+static int compare_serial(const void *item, const void *serial)
+{
+	const struct executor *const *e = item;
+
+	return (*e)->record.serial < *(const int64_t *)serial ? -1 : 0;
+}
+
 /* The place of the first serial that is not lower. */
 static size_t place_of_serial(const struct fleet *r, int64_t serial)
 {
-	size_t low = 0, high = r->n;
-
-	while (low < high) {
-		size_t mid = low + (high - low) / 2;
-
-		if (r->by_serial[mid]->record.serial < serial)
-			low = mid + 1;
-		else
-			high = mid;
-	}
-	return low;
+	return sorted_place(r->by_serial, r->n, sizeof(struct executor *), &serial, compare_serial);
 }
 
 struct executor *fleet_from(struct fleet *r, int64_t serial)
@@ -190,16 +182,6 @@ static int grow(struct fleet *r)
 	return 0;
 }
 
-static void open_gap(struct executor **list, size_t n, size_t at)
-{
-	memmove(&list[at + 1], &list[at], (n - at) * sizeof(struct executor *));
-}
-
-static void close_gap(struct executor **list, size_t n, size_t at)
-{
-	memmove(&list[at], &list[at + 1], (n - at - 1) * sizeof(struct executor *));
-}
-
 static int insert(struct fleet *r, struct executor_record *record)
 {
 	bool found;
@@ -211,8 +193,8 @@ static int insert(struct fleet *r, struct executor_record *record)
 	if (!e)
 		return -ENOMEM;
 	size_t at_serial = place_of_serial(r, record->serial);
-	open_gap(r->list, r->n, at);
-	open_gap(r->by_serial, r->n, at_serial);
+	sorted_open_gap(r->list, r->n, sizeof(struct executor *), at);
+	sorted_open_gap(r->by_serial, r->n, sizeof(struct executor *), at_serial);
 	r->list[at] = r->by_serial[at_serial] = e;
 	r->n++;
 	executor_set_record(r, e, record);
@@ -224,8 +206,9 @@ static void drop(struct fleet *r, size_t at)
 {
 	struct executor *e = r->list[at];
 
-	close_gap(r->list, r->n, at);
-	close_gap(r->by_serial, r->n, place_of_serial(r, e->record.serial));
+	sorted_close_gap(r->list, r->n, sizeof(struct executor *), at);
+	sorted_close_gap(r->by_serial, r->n, sizeof(struct executor *),
+			 place_of_serial(r, e->record.serial));
 	r->n--;
 	executor_free(e);
 }

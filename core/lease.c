@@ -6,6 +6,7 @@
 
 #include "core/buf.h"
 #include "core/field.h"
+#include "core/sorted.h"
 #include "core/strlist.h"
 
 struct holder {
@@ -45,21 +46,21 @@ struct lease_index *lease_index_free(struct lease_index *index)
 	return NULL;
 }
 
+static int compare_handle(const void *item, const void *handle_id)
+{
+	const struct holder *h = item;
+
+	return strcmp(h->handle_id, handle_id);
+}
+
 /* Where the handle is, or would be. */
 static size_t position(const struct lease_index *index, const char *handle_id, bool *ret_found)
 {
-	size_t low = 0, high = index->n;
+	size_t at = sorted_place(index->holders, index->n, sizeof(index->holders[0]), handle_id,
+				 compare_handle);
 
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-
-		if (strcmp(index->holders[middle].handle_id, handle_id) < 0)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	*ret_found = low < index->n && strcmp(index->holders[low].handle_id, handle_id) == 0;
-	return low;
+	*ret_found = at < index->n && strcmp(index->holders[at].handle_id, handle_id) == 0;
+	return at;
 }
 
 static struct holder *find(const struct lease_index *index, const char *handle_id)
@@ -90,8 +91,7 @@ static struct holder *obtain(struct lease_index *index, const char *handle_id)
 	char *id = strdup(handle_id);
 	if (!id)
 		return NULL;
-	memmove(&index->holders[at + 1], &index->holders[at],
-		(index->n - at) * sizeof(index->holders[0]));
+	sorted_open_gap(index->holders, index->n, sizeof(index->holders[0]), at);
 	index->holders[at] = (struct holder){.handle_id = id};
 	index->n++;
 	return &index->holders[at];
@@ -107,8 +107,7 @@ void lease_index_release(struct lease_index *index, const char *handle_id)
 	if (index->holders[at].unresolved)
 		index->n_unresolved--;
 	holder_clear(&index->holders[at]);
-	memmove(&index->holders[at], &index->holders[at + 1],
-		(index->n - at - 1) * sizeof(index->holders[0]));
+	sorted_close_gap(index->holders, index->n, sizeof(index->holders[0]), at);
 	index->n--;
 }
 

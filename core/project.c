@@ -7,6 +7,7 @@
 #include "core/json.h"
 #include "core/pathname.h"
 #include "core/spec.h"
+#include "core/sorted.h"
 #include "core/store/event.h"
 #include "core/store/meta.h"
 #include "core/store/query.h"
@@ -237,34 +238,28 @@ struct projects *projects_free(struct projects *p)
 }
 
 /* The place of the first that is not lower. */
+static int compare_name(const void *item, const void *name)
+{
+	const struct project *const *p = item;
+
+	return strcmp((*p)->name, name);
+}
+
 static size_t place_of_name(const struct projects *p, const char *name)
 {
-	size_t low = 0, high = p->n;
+	return sorted_place(p->by_name, p->n, sizeof(struct project *), name, compare_name);
+}
 
-	while (low < high) {
-		size_t mid = low + (high - low) / 2;
+static int compare_serial(const void *item, const void *serial)
+{
+	const struct project *const *p = item;
 
-		if (strcmp(p->by_name[mid]->name, name) < 0)
-			low = mid + 1;
-		else
-			high = mid;
-	}
-	return low;
+	return (*p)->serial < *(const int64_t *)serial ? -1 : 0;
 }
 
 static size_t place_of_serial(const struct projects *p, int64_t serial)
 {
-	size_t low = 0, high = p->n;
-
-	while (low < high) {
-		size_t mid = low + (high - low) / 2;
-
-		if (p->by_serial[mid]->serial < serial)
-			low = mid + 1;
-		else
-			high = mid;
-	}
-	return low;
+	return sorted_place(p->by_serial, p->n, sizeof(struct project *), &serial, compare_serial);
 }
 
 struct project *projects_find(struct projects *p, const char *name)
@@ -314,16 +309,6 @@ static int grow(struct projects *p)
 	return 0;
 }
 
-static void open_gap(struct project **list, size_t n, size_t at)
-{
-	memmove(&list[at + 1], &list[at], (n - at) * sizeof(struct project *));
-}
-
-static void close_gap(struct project **list, size_t n, size_t at)
-{
-	memmove(&list[at], &list[at + 1], (n - at - 1) * sizeof(struct project *));
-}
-
 /* Takes the row. */
 static int insert(struct projects *p, struct project *row)
 {
@@ -333,8 +318,8 @@ static int insert(struct projects *p, struct project *row)
 	if (!project)
 		return -ENOMEM;
 	size_t at = place_of_name(p, row->name), at_serial = place_of_serial(p, row->serial);
-	open_gap(p->by_name, p->n, at);
-	open_gap(p->by_serial, p->n, at_serial);
+	sorted_open_gap(p->by_name, p->n, sizeof(struct project *), at);
+	sorted_open_gap(p->by_serial, p->n, sizeof(struct project *), at_serial);
 	p->by_name[at] = p->by_serial[at_serial] = project;
 	p->n++;
 	*project = *row;
@@ -370,8 +355,8 @@ static void remove_at(struct projects *p, size_t at)
 {
 	struct project *gone = p->by_name[at];
 
-	close_gap(p->by_name, p->n, at);
-	close_gap(p->by_serial, p->n, place_of_serial(p, gone->serial));
+	sorted_close_gap(p->by_name, p->n, sizeof(struct project *), at);
+	sorted_close_gap(p->by_serial, p->n, sizeof(struct project *), place_of_serial(p, gone->serial));
 	p->n--;
 	project_free(gone);
 }

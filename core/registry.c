@@ -7,6 +7,7 @@
 
 #include "core/field.h"
 #include "core/pathname.h"
+#include "core/sorted.h"
 #include "core/strlist.h"
 
 struct binding {
@@ -51,20 +52,17 @@ struct registry *registry_free(struct registry *r)
 	return NULL;
 }
 
+static int compare_id(const void *item, const void *id)
+{
+	const struct registry_entry *e = item;
+
+	return strcmp(e->id, id);
+}
+
 /* Where the id is, or would be. */
 static size_t position(const struct registry *r, const char *id)
 {
-	size_t low = 0, high = r->n;
-
-	while (low < high) {
-		size_t mid = low + (high - low) / 2;
-
-		if (strcmp(r->entries[mid].id, id) < 0)
-			low = mid + 1;
-		else
-			high = mid;
-	}
-	return low;
+	return sorted_place(r->entries, r->n, sizeof(r->entries[0]), id, compare_id);
 }
 
 const struct registry_entry *registry_find(const struct registry *r, const char *id)
@@ -130,7 +128,7 @@ int registry_register(struct registry *r, const char *id, enum isolation isolati
 		return error_oom(err);
 
 	size_t at = position(r, id);
-	memmove(&r->entries[at + 1], &r->entries[at], (r->n - at) * sizeof(r->entries[0]));
+	sorted_open_gap(r->entries, r->n, sizeof(r->entries[0]), at);
 	r->entries[at] = (struct registry_entry){
 		.id = take_ptr(copy), .isolation = isolation, .executor = executor};
 	r->n++;
@@ -154,7 +152,7 @@ void registry_unregister(struct registry *r, const char *id)
 
 	bool was_default = r->default_id && strcmp(r->default_id, id) == 0;
 	char *gone = r->entries[at].id;
-	memmove(&r->entries[at], &r->entries[at + 1], (r->n - at - 1) * sizeof(r->entries[0]));
+	sorted_close_gap(r->entries, r->n, sizeof(r->entries[0]), at);
 	r->n--;
 	if (was_default) {
 		free(r->default_id);

@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/sorted.h"
+
 /* Before everybody who is due. */
 #define DUE_NOW INT64_MIN
 
@@ -66,19 +68,16 @@ size_t supervisor_count(const struct supervisor *s)
 
 /* --- who is where --------------------------------------------------------------------------- */
 
+static int compare_serial(const void *item, const void *serial)
+{
+	const struct node *const *n = item;
+
+	return (*n)->serial < *(const int64_t *)serial ? -1 : 0;
+}
+
 static size_t place_of(const struct supervisor *s, int64_t serial)
 {
-	size_t low = 0, high = s->n_nodes;
-
-	while (low < high) {
-		size_t mid = low + (high - low) / 2;
-
-		if (s->nodes[mid]->serial < serial)
-			low = mid + 1;
-		else
-			high = mid;
-	}
-	return low;
+	return sorted_place(s->nodes, s->n_nodes, sizeof(struct node *), &serial, compare_serial);
 }
 
 static struct node *find(const struct supervisor *s, int64_t serial)
@@ -222,7 +221,7 @@ int supervisor_watch(struct supervisor *s, int64_t serial, int64_t failures, int
 	*n = (struct node){.serial = serial, .failures = failures, .place = QUEUED_NOT};
 	int64_t delay = ago_ns < 0 ? 0 : delay_ns(s, failures) - ago_ns;
 	n->due_ns = later(now_ns, delay > 0 ? delay : 0);
-	memmove(&s->nodes[at + 1], &s->nodes[at], (s->n_nodes - at) * sizeof(struct node *));
+	sorted_open_gap(s->nodes, s->n_nodes, sizeof(struct node *), at);
 	s->nodes[at] = n;
 	s->n_nodes++;
 	/* One that is made again while an old probe of it runs is probed when that has ended. */
@@ -239,8 +238,8 @@ void supervisor_forget(struct supervisor *s, int64_t serial)
 		return;
 	dequeue(s, s->nodes[at]);
 	free(s->nodes[at]);
+	sorted_close_gap(s->nodes, s->n_nodes, sizeof(struct node *), at);
 	s->n_nodes--;
-	memmove(&s->nodes[at], &s->nodes[at + 1], (s->n_nodes - at) * sizeof(struct node *));
 }
 
 bool supervisor_hurry(struct supervisor *s, int64_t serial)
