@@ -16,6 +16,7 @@
 #include "fs/context.h"
 #include "fs/live.h"
 #include "fs/logs.h"
+#include "fs/render.h"
 #include "fs/tables.h"
 
 /*
@@ -64,11 +65,7 @@ static int render_executor(const struct view *v, struct buf *out)
 	struct session shown;
 	int r = look(v, &a, &shown);
 
-	if (r < 0)
-		return r;
-	buf_puts(out, shown.executor);
-	buf_puts(out, "\n");
-	return out->failed;
+	return r < 0 ? r : render_line(out, shown.executor);
 }
 
 static int render_status(const struct view *v, struct buf *out)
@@ -82,12 +79,7 @@ static int render_status(const struct view *v, struct buf *out)
 	AUTO_JSON json_t *o = session_status_json(&shown);
 	if (!o || json_put_time_if(o, "moved_at", a.moved_at_ns) < 0)
 		return -ENOMEM;
-	AUTO_FREE char *text = json_text(o);
-	if (!text)
-		return -ENOMEM;
-	buf_puts(out, text);
-	buf_puts(out, "\n");
-	return out->failed;
+	return render_json(out, take_ptr(o));
 }
 
 /* Where its part of the session's log is. */

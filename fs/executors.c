@@ -19,6 +19,7 @@
 #include "fs/live.h"
 #include "fs/preflight.h"
 #include "fs/probe.h"
+#include "fs/render.h"
 #include "fs/supervise.h"
 #include "fs/fleet_change.h"
 #include "fs/start.h"
@@ -30,22 +31,6 @@ static struct executor *executor_at(const struct view *v)
 	return fleet_get(v->hub->fleet, v->node.serial);
 }
 
-static int puts_line(struct buf *out, const char *text)
-{
-	buf_puts(out, text);
-	buf_puts(out, "\n");
-	return out->failed;
-}
-
-/* Takes the value. */
-static int puts_json(struct buf *out, json_t *value)
-{
-	AUTO_JSON json_t *owned = value;
-	AUTO_FREE char *text = owned ? json_text(owned) : NULL;
-
-	return text ? puts_line(out, text) : -ENOMEM;
-}
-
 /* --- reading -------------------------------------------------------------------------------- */
 
 static int render_config(const struct view *v, struct buf *out)
@@ -54,7 +39,7 @@ static int render_config(const struct view *v, struct buf *out)
 
 	if (!e)
 		return -ESTALE;
-	return e->record.config[0] ? puts_line(out, e->record.config) : 0;
+	return e->record.config[0] ? render_line(out, e->record.config) : 0;
 }
 
 static int render_config_error(const struct view *v, struct buf *out)
@@ -63,14 +48,14 @@ static int render_config_error(const struct view *v, struct buf *out)
 
 	if (!e)
 		return -ESTALE;
-	return e->record.config_error[0] ? puts_line(out, e->record.config_error) : 0;
+	return e->record.config_error[0] ? render_line(out, e->record.config_error) : 0;
 }
 
 static int render_kind(const struct view *v, struct buf *out)
 {
 	const struct executor *e = executor_at(v);
 
-	return e ? puts_line(out, e->record.kind) : -ESTALE;
+	return e ? render_line(out, e->record.kind) : -ESTALE;
 }
 
 static int render_capabilities(const struct view *v, struct buf *out)
@@ -81,17 +66,17 @@ static int render_capabilities(const struct view *v, struct buf *out)
 	if (!e)
 		return -ESTALE;
 	if (!e->driver)
-		return puts_line(out, "{}");
+		return render_line(out, "{}");
 	e->driver->ops->capabilities(e->driver, &e->config, &caps);
 	caps.max_concurrent = e->config.max_concurrent;
-	return puts_json(out, capabilities_to_json(&caps));
+	return render_json(out, capabilities_to_json(&caps));
 }
 
 static int render_labels(const struct view *v, struct buf *out)
 {
 	const struct executor *e = executor_at(v);
 
-	return e ? puts_json(out, labels_to_json(e->config.labels, e->config.n_labels)) : -ESTALE;
+	return e ? render_json(out, labels_to_json(e->config.labels, e->config.n_labels)) : -ESTALE;
 }
 
 static int render_max_concurrent(const struct view *v, struct buf *out)
@@ -108,7 +93,7 @@ static int render_state(const struct view *v, struct buf *out)
 {
 	const struct executor *e = executor_at(v);
 
-	return e ? puts_line(out, executor_state(e)) : -ESTALE;
+	return e ? render_line(out, executor_state(e)) : -ESTALE;
 }
 
 static int render_health(const struct view *v, struct buf *out)
@@ -127,7 +112,7 @@ static int render_health(const struct view *v, struct buf *out)
 	    json_put_time_if(o, "last_probe", h->last_probe_ns) < 0 ||
 	    json_put_time_if(o, "state_changed_at", h->state_changed_at_ns) < 0)
 		return -ENOMEM;
-	return puts_json(out, take_ptr(o));
+	return render_json(out, take_ptr(o));
 }
 
 static int render_inflight(const struct view *v, struct buf *out)
@@ -605,16 +590,6 @@ const struct node_dir executor_sessions_dir = {
 	.lookup = executor_sessions_lookup,
 	.list = executor_sessions_list,
 };
-
-static int render_session_link(const struct view *v, struct buf *out)
-{
-	const struct session *s = dispatch_get(v->hub->dispatch, v->node.serial);
-
-	if (!s)
-		return -ESTALE;
-	buf_printf(out, "../../../sessions/%s", s->name);
-	return out->failed;
-}
 
 static const struct node_file executor_session_files[] = {
 	{.name = "link", .type = FILE_LINK, .owner = OWNER_SESSION, .fixed = true,

@@ -16,6 +16,7 @@
 #include "fs/change.h"
 #include "fs/context.h"
 #include "fs/live.h"
+#include "fs/render.h"
 #include "fs/tables.h"
 #include "fs/watch.h"
 
@@ -24,34 +25,27 @@ static struct project *project_at(const struct view *v)
 	return projects_get(v->hub->projects, v->node.serial);
 }
 
-static int puts_line(struct buf *out, const char *text)
-{
-	buf_puts(out, text);
-	buf_puts(out, "\n");
-	return out->failed;
-}
-
 /* --- reading -------------------------------------------------------------------------------- */
 
 static int render_path(const struct view *v, struct buf *out)
 {
 	const struct project *p = project_at(v);
 
-	return p ? puts_line(out, p->path) : -ESTALE;
+	return p ? render_line(out, p->path) : -ESTALE;
 }
 
 static int render_binding(const struct view *v, struct buf *out)
 {
 	const struct project *p = project_at(v);
 
-	return p ? puts_line(out, p->binding) : -ESTALE;
+	return p ? render_line(out, p->binding) : -ESTALE;
 }
 
 static int render_requirements(const struct view *v, struct buf *out)
 {
 	const struct project *p = project_at(v);
 
-	return p ? puts_line(out, p->requirements) : -ESTALE;
+	return p ? render_line(out, p->requirements) : -ESTALE;
 }
 
 /* --- changing ------------------------------------------------------------------------------- */
@@ -413,16 +407,6 @@ const struct node_dir project_sessions_dir = {
 	.lookup = project_sessions_lookup,
 	.list = project_sessions_list,
 };
-
-static int render_session_link(const struct view *v, struct buf *out)
-{
-	const struct session *s = dispatch_get(v->hub->dispatch, v->node.serial);
-
-	if (!s)
-		return -ESTALE;
-	buf_printf(out, "../../../sessions/%s", s->name);
-	return out->failed;
-}
 
 static const struct node_file project_session_files[] = {
 	{.name = "link", .type = FILE_LINK, .owner = OWNER_SESSION, .fixed = true,

@@ -16,6 +16,7 @@
 #include "fs/live.h"
 #include "fs/logs.h"
 #include "fs/projects.h"
+#include "fs/render.h"
 #include "fs/tables.h"
 
 static const struct session *row_of(const struct view *v)
@@ -23,41 +24,26 @@ static const struct session *row_of(const struct view *v)
 	return dispatch_get(v->hub->dispatch, v->node.serial);
 }
 
-static int puts_line(struct buf *out, const char *text)
-{
-	buf_puts(out, text);
-	buf_puts(out, "\n");
-	return out->failed;
-}
-
 static int render_spec(const struct view *v, struct buf *out)
 {
 	AUTO_FREE char *spec = NULL;
 	int r = dispatch_spec(v->hub->dispatch, v->node.serial, &spec);
 
-	return r < 0 ? r : puts_line(out, spec);
-}
-
-static int render_json(json_t *value, struct buf *out)
-{
-	AUTO_JSON json_t *owned = value;
-	AUTO_FREE char *text = owned ? json_text(owned) : NULL;
-
-	return text ? puts_line(out, text) : -ENOMEM;
+	return r < 0 ? r : render_line(out, spec);
 }
 
 static int render_handle(const struct view *v, struct buf *out)
 {
 	const struct session *row = row_of(v);
 
-	return row ? render_json(session_handle_json(row), out) : -ESTALE;
+	return row ? render_json(out, session_handle_json(row)) : -ESTALE;
 }
 
 static int render_state(const struct view *v, struct buf *out)
 {
 	const struct session *row = row_of(v);
 
-	return row ? puts_line(out, session_state_name(row->state)) : -ESTALE;
+	return row ? render_line(out, session_state_name(row->state)) : -ESTALE;
 }
 
 static int render_exit_code(const struct view *v, struct buf *out)
@@ -68,7 +54,7 @@ static int render_exit_code(const struct view *v, struct buf *out)
 		return -ESTALE;
 	if (session_state_finished(row->state))
 		buf_printf(out, "%d", row->exit_code);
-	return puts_line(out, "");
+	return render_line(out, "");
 }
 
 static int render_pid(const struct view *v, struct buf *out)
@@ -97,7 +83,7 @@ static int render_error(const struct view *v, struct buf *out)
 
 	if (!row)
 		return -ESTALE;
-	return row->error[0] ? puts_line(out, row->error) : 0;
+	return row->error[0] ? render_line(out, row->error) : 0;
 }
 
 static int render_executor(const struct view *v, struct buf *out)
@@ -139,7 +125,7 @@ static int render_live(const struct view *v, struct buf *out)
 
 static int render_signal(const struct view *v, struct buf *out)
 {
-	return row_of(v) ? puts_line(out, "") : -ESTALE;
+	return row_of(v) ? render_line(out, "") : -ESTALE;
 }
 
 static void signalled(void *user, int result, const struct error *err)
@@ -195,7 +181,7 @@ static int render_status(const struct view *v, struct buf *out)
 		shown.log_bytes = (int64_t)(sizes.stdout_bytes + sizes.stderr_bytes + sizes.tail_bytes +
 					    sizes.dropped_bytes);
 	}
-	return render_json(session_status_json(&shown), out);
+	return render_json(out, session_status_json(&shown));
 }
 
 static int64_t output_changed(const struct view *v)
