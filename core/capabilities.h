@@ -48,6 +48,17 @@ enum isolation isolation_parse(const char *word);
  */
 bool isolation_isolates_from_host(enum isolation isolation);
 
+/* Of the machine that this was built for, in the words of the reference; "" for others. */
+#if defined(__x86_64__)
+#define CAPABILITIES_ARCH "amd64"
+#elif defined(__aarch64__)
+#define CAPABILITIES_ARCH "arm64"
+#elif defined(__riscv) && __riscv_xlen == 64
+#define CAPABILITIES_ARCH "riscv64"
+#else
+#define CAPABILITIES_ARCH ""
+#endif
+
 struct capabilities {
 	enum isolation isolation;
 	bool virtualized; /* behind a hypervisor; only when the driver is certain */

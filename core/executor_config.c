@@ -22,23 +22,6 @@ void executor_config_clear(struct executor_config *c)
 	*c = (struct executor_config){0};
 }
 
-static int read_bounded(struct json_object *o, const char *name, int64_t min, int64_t max,
-			int64_t *ret, struct error *err)
-{
-	int64_t value = 0;
-	int r = json_object_int64(o, name, &value, err);
-
-	if (r <= 0)
-		return r;
-	if (value < min || value > max) {
-		r = error_set(err, EINVAL, "must be from %lld to %lld", (long long)min, (long long)max);
-		error_field(err, "%s", name);
-		return r;
-	}
-	*ret = value;
-	return 0;
-}
-
 static int check_entry(const char *text, const char *name, size_t i, struct error *err)
 {
 	struct text_view v = text_trimmed(text);
@@ -182,16 +165,16 @@ static int read_common(struct json_object *o, struct executor_config *c, struct 
 	if (r >= 0)
 		r = labels_validate(c->labels, c->n_labels, "labels", err);
 	if (r >= 0)
-		r = read_bounded(o, "max_concurrent", 0, MAX_CONCURRENT_MAX, &c->max_concurrent, err);
+		r = field_int(o, "max_concurrent", 0, MAX_CONCURRENT_MAX, &c->max_concurrent, err);
 	if (r >= 0)
-		r = read_bounded(o, "log_quota_bytes", LOG_QUOTA_MIN, (int64_t)LOG_QUOTA_MAX, &quota, err);
+		r = field_int(o, "log_quota_bytes", LOG_QUOTA_MIN, (int64_t)LOG_QUOTA_MAX, &quota, err);
 	if (r >= 0)
 		r = read_names(o, "harnesses", &c->harnesses, &c->n_harnesses, err);
 	if (r >= 0)
 		r = read_names(o, "container_runtimes", &c->container_runtimes,
 			       &c->n_container_runtimes, err);
 	if (r >= 0)
-		r = read_bounded(o, "memory_mb", 0, EXECUTOR_MEMORY_MB_MAX, &c->memory_mb, err);
+		r = field_int(o, "memory_mb", 0, EXECUTOR_MEMORY_MB_MAX, &c->memory_mb, err);
 	c->log_quota_bytes = (uint64_t)quota;
 	return r;
 }

@@ -75,6 +75,23 @@ int field_list(struct json_object *o, const char *name, char ***ret, size_t *ret
 	return r < 0 ? r : 1;
 }
 
+int field_int(struct json_object *o, const char *name, int64_t min, int64_t max, int64_t *ret,
+	      struct error *err)
+{
+	int64_t value = 0;
+	int r = json_object_int64(o, name, &value, err);
+
+	if (r <= 0)
+		return r;
+	if (value < min || value > max) {
+		r = error_set(err, EINVAL, "must be from %lld to %lld", (long long)min, (long long)max);
+		error_field(err, "%s", name);
+		return r;
+	}
+	*ret = value;
+	return 0;
+}
+
 int field_check_range(struct error *err, const char *path, const char *name, int64_t value,
 		      int64_t max)
 {

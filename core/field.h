@@ -38,6 +38,10 @@ int field_text(struct json_object *o, const char *name, char **ret, struct error
 int field_list(struct json_object *o, const char *name, char ***ret, size_t *ret_n,
 	       struct error *err);
 
+/* A whole number from min to max; one that is absent or null leaves *ret alone. */
+int field_int(struct json_object *o, const char *name, int64_t min, int64_t max, int64_t *ret,
+	      struct error *err);
+
 /* Refuses a number outside 0 … max. */
 int field_check_range(struct error *err, const char *path, const char *name, int64_t value,
 		      int64_t max);

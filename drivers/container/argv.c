@@ -137,16 +137,6 @@ bool container_variable_is_runtimes(const char *name)
 	return false;
 }
 
-static bool is_identifier(const char *name)
-{
-	if (!isalpha((unsigned char)name[0]) && name[0] != '_')
-		return false;
-	for (const char *p = name; *p; p++)
-		if (!isalnum((unsigned char)*p) && *p != '_')
-			return false;
-	return true;
-}
-
 static bool in_runtime_env(const struct builder *b, const char *name)
 {
 	size_t len = strlen(name);
@@ -192,7 +182,7 @@ static int add_variables(struct builder *b, struct error *err)
 
 		if (!name)
 			return error_oom(err);
-		if (is_identifier(name) && !container_variable_is_runtimes(name) &&
+		if (container_is_variable(name) && !container_variable_is_runtimes(name) &&
 		    !in_runtime_env(b, name)) {
 			add(&b->argv, "--env");
 			add(&b->argv, "%s", name);

@@ -7,18 +7,6 @@
 #include "drivers/container/argv.h"
 #include "drivers/shim/protocol.h"
 
-#if defined(__x86_64__)
-#define ARCH "amd64"
-#elif defined(__aarch64__)
-#define ARCH "arm64"
-#elif defined(__riscv) && __riscv_xlen == 64
-#define ARCH "riscv64"
-#else
-#define ARCH ""
-#endif
-
-#define CAN_LIMIT (SHIM_CAN_CPU | SHIM_CAN_MEMORY | SHIM_CAN_PIDS)
-
 struct capabilities container_capabilities(const struct container_config *config, unsigned abilities)
 {
 	bool vm = runtime_is_virtualized(config->oci_runtime);
@@ -28,7 +16,7 @@ struct capabilities container_capabilities(const struct container_config *config
 		.virtualized = vm,
 		.supports_stream = true,
 		.supports_signal = true,
-		.supports_resource_limits = (abilities & CAN_LIMIT) == CAN_LIMIT,
+		.supports_resource_limits = (abilities & SHIM_CAN_LIMIT) == SHIM_CAN_LIMIT,
 		.shares_host_filesystem = true,
 		.network_egress = strcmp(config->network, "none") != 0,
 		.supports_image_override = true,
@@ -36,7 +24,7 @@ struct capabilities container_capabilities(const struct container_config *config
 		.supports_sandbox_mounts = true,
 		.supports_host_mounts = true,
 		.platform = "linux",
-		.arch = ARCH,
+		.arch = CAPABILITIES_ARCH,
 	};
 }
 

@@ -152,23 +152,6 @@ static int read_memory(struct json_object *o, struct container_config *c, struct
 					 "write as \"512m\", \"2g\", \"1024k\", or a number of MB");
 }
 
-static int read_number(struct json_object *o, const char *name, int64_t min, int64_t max,
-		       int64_t *ret, struct error *err)
-{
-	int64_t value = *ret;
-	int r = json_object_int64(o, name, &value, err);
-
-	if (r < 0)
-		return r;
-	if (value < min || value > max) {
-		r = error_set(err, EINVAL, "must be from %lld to %lld", (long long)min, (long long)max);
-		error_field(err, "%s", name);
-		return r;
-	}
-	*ret = value;
-	return 0;
-}
-
 static int read_limits(struct json_object *o, struct container_config *c, struct error *err)
 {
 	int r = read_cpus(o, c, err);
@@ -177,11 +160,11 @@ static int read_limits(struct json_object *o, struct container_config *c, struct
 		r = read_memory(o, c, err);
 	c->pids_limit = CONTAINER_PIDS_DEFAULT;
 	if (r == 0)
-		r = read_number(o, "pids_limit", -1, SPEC_LIMIT_PIDS_MAX, &c->pids_limit, err);
+		r = field_int(o, "pids_limit", -1, SPEC_LIMIT_PIDS_MAX, &c->pids_limit, err);
 	if (r == 0 && c->pids_limit == 0)
 		r = refuse(err, "pids_limit", "must not be 0", "write -1 for no limit");
 	if (r == 0)
-		r = read_number(o, "orphan_grace_period_seconds", 0, CONTAINER_GRACE_MAX_S, &c->grace_s,
+		r = field_int(o, "orphan_grace_period_seconds", 0, CONTAINER_GRACE_MAX_S, &c->grace_s,
 				err);
 	if (r == 0 && c->grace_s == 0)
 		c->grace_s = CONTAINER_GRACE_DEFAULT_S;
@@ -267,7 +250,7 @@ static int read_extra_args(struct json_object *o, struct container_config *c, st
 	return r < 0 ? r : 0;
 }
 
-static bool is_variable(const char *name)
+bool container_is_variable(const char *name)
 {
 	if (!isalpha((unsigned char)name[0]) && name[0] != '_')
 		return false;
@@ -302,7 +285,7 @@ static int read_runtime_env(struct json_object *o, struct container_config *c, s
 		return error_oom(err);
 	json_object_foreach(object, name, value)
 	{
-		if (!is_variable(name) || !json_is_string(value) ||
+		if (!container_is_variable(name) || !json_is_string(value) ||
 		    json_string_length(value) != strlen(json_string_value(value))) {
 			r = error_set(err, EINVAL, "is not the name of a variable with a text");
 			error_field(err, "runtime_env.%s", name);

@@ -72,6 +72,9 @@ struct json_object;
 /* Reads and checks the keys of a config that is being read. Errors: EINVAL with the field. */
 int container_config_read(struct json_object *o, struct container_config *ret, struct error *err);
 
+/* Whether a name is one that an environment variable can have everywhere: letters, digits and _. */
+bool container_is_variable(const char *name);
+
 /* The same from options in canonical form (executor_config.options, NULL: none). */
 int container_config_load(json_t *options, struct container_config *ret, struct error *err);
 

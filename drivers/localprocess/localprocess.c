@@ -12,31 +12,19 @@
 /* Longer lines of /etc/passwd are no accounts. */
 #define PASSWD_LINE_MAX 4096
 
-#if defined(__x86_64__)
-#define ARCH "amd64"
-#elif defined(__aarch64__)
-#define ARCH "arm64"
-#elif defined(__riscv) && __riscv_xlen == 64
-#define ARCH "riscv64"
-#else
-#define ARCH ""
-#endif
-
-#define CAN_LIMIT (SHIM_CAN_CPU | SHIM_CAN_MEMORY | SHIM_CAN_PIDS)
-
 struct capabilities localprocess_capabilities(unsigned abilities)
 {
 	return (struct capabilities){
 		.isolation = ISOLATION_NONE,
 		.supports_stream = true,
 		.supports_signal = true,
-		.supports_resource_limits = (abilities & CAN_LIMIT) == CAN_LIMIT,
+		.supports_resource_limits = (abilities & SHIM_CAN_LIMIT) == SHIM_CAN_LIMIT,
 		.shares_host_filesystem = true,
 		.network_egress = true,
 		.supports_secret_files = true,
 		.secret_files_from_host_path = true,
 		.platform = "linux",
-		.arch = ARCH,
+		.arch = CAPABILITIES_ARCH,
 	};
 }
 

@@ -107,6 +107,9 @@ enum shim_ability {
 	SHIM_CAN_SETUID = 1 << 4, /* workloads may run as other users than the launcher's */
 };
 
+/* Without any of these, limits are not enforced. */
+#define SHIM_CAN_LIMIT (SHIM_CAN_CPU | SHIM_CAN_MEMORY | SHIM_CAN_PIDS)
+
 enum shim_signal {
 	SHIM_SIGNAL_INTERRUPT = 1,
 	SHIM_SIGNAL_TERMINATE = 2,

@@ -114,19 +114,6 @@ watchers_end() {
 	equal "$(cat "$BATS_TEST_TMPDIR/poll")" "True b'6\\n'"
 }
 
-launcher_pid() {
-	local pid
-
-	# shellcheck disable=SC2013
-	for pid in $(cat "/proc/$(keeper)/task/$(keeper)/children"); do
-		if [[ $(tr '\0' ' ' < "/proc/$pid/cmdline") == cloop-launcher* ]]; then
-			printf '%s\n' "$pid"
-			return
-		fi
-	done
-	return 1
-}
-
 launcher_is_other() {
 	local pid
 
